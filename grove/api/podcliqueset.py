@@ -1,0 +1,314 @@
+"""PodCliqueSet: a whole inference system from one object."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, ClassVar, Final
+
+from pydantic import Field
+
+from grove.api import durations
+from grove.api.base import CONDITION_LIST, Bool, Condition, Int32, Int64, KubeModel, LastError, Resource, Time
+from grove.api.clustertopologybinding import DOMAIN_SCHEMA
+from grove.api.labels import GROVE_GROUP
+from grove.api.podclique import AutoScalingConfig, PodCliqueSpec
+from grove.api.podgang import PodGangPhase
+
+
+class CliqueStartupType(StrEnum):
+    """In which order the cliques of a replica start."""
+
+    ANY_ORDER = "CliqueStartupTypeAnyOrder"
+    IN_ORDER = "CliqueStartupTypeInOrder"
+    EXPLICIT = "CliqueStartupTypeExplicit"
+
+
+class UpdateStrategyType(StrEnum):
+    """Who replaces pods when the template changes: the operator, or whoever deletes them."""
+
+    ROLLING_RECREATE = "RollingRecreate"
+    ON_DELETE = "OnDelete"
+
+
+class ResourceSharingScope(StrEnum):
+    """One claim for all replicas of the owner, or one for each."""
+
+    ALL_REPLICAS = "AllReplicas"
+    PER_REPLICA = "PerReplica"
+
+
+class UpdateStrategy(KubeModel):
+    """How a changed template reaches the pods."""
+
+    type: UpdateStrategyType = Field(
+        default=UpdateStrategyType.ROLLING_RECREATE,
+        description=(
+            "RollingRecreate replaces pods one replica of the set at a time. OnDelete leaves them until they are deleted."
+        ),
+    )
+
+
+class HeadlessServiceConfig(KubeModel):
+    """The headless Service that gives every pod of a replica a DNS name."""
+
+    publish_not_ready_addresses: Bool = Field(
+        default=True, description="Resolve the names of pods that are not ready yet, so that they can find each other."
+    )
+
+
+class TopologyPackConstraint(KubeModel):
+    """Which level of the cluster the pods must fit into."""
+
+    required: str | None = Field(
+        default=None,
+        description="All pods within one such domain, e.g. rack, or they stay pending.",
+        json_schema_extra=DOMAIN_SCHEMA,
+    )
+    preferred: str | None = Field(
+        default=None,
+        description="The same when it can be had; otherwise as close together as possible.",
+        json_schema_extra=DOMAIN_SCHEMA,
+    )
+
+
+class TopologyConstraint(KubeModel):
+    """How close together pods must be."""
+
+    topology_name: str | None = Field(
+        default=None,
+        description="The ClusterTopologyBinding that defines the domains. Inherited from the level above when absent.",
+    )
+    pack: TopologyPackConstraint | None = Field(default=None, description="Keep the pods close together.")
+    pack_domain: str | None = Field(
+        default=None,
+        description="Deprecated: write pack.required. Refused on new objects.",
+        json_schema_extra=DOMAIN_SCHEMA,
+    )
+
+    @property
+    def required(self) -> str | None:
+        """The domain the pods must share, whichever way it is written."""
+        return (self.pack.required if self.pack else None) or self.pack_domain
+
+    @property
+    def preferred(self) -> str | None:
+        """The domain the pods share when it can be had."""
+        return self.pack.preferred if self.pack else None
+
+
+class ResourceClaimTemplateConfig(KubeModel):
+    """A named template for claims on devices (dynamic resource allocation)."""
+
+    name: str = Field(description="The name that resourceSharing entries use.")
+    template_spec: dict[str, Any] = Field(
+        description="The claim as in resource.k8s.io/v1 ResourceClaimTemplate.",
+        json_schema_extra={"x-grove-schema": "resource.v1.ResourceClaimTemplateSpec"},
+    )
+
+
+class ResourceSharingSpec(KubeModel):
+    """Lets pods share a claim on devices."""
+
+    name: str = Field(
+        description="An entry of the set's resourceClaimTemplates, else a ResourceClaimTemplate in the cluster."
+    )
+    namespace: str = Field(
+        default="", description="Where that ResourceClaimTemplate is. Defaults to the set's own namespace."
+    )
+    scope: ResourceSharingScope = Field(
+        description="AllReplicas: one claim for all replicas. PerReplica: a claim for each replica."
+    )
+
+
+class PCSResourceSharingFilter(KubeModel):
+    """Who takes part: a pod does when its clique or its scaling group is named."""
+
+    child_clique_names: tuple[str, ...] = Field(default=(), description="Cliques that take part.")
+    child_scaling_group_names: tuple[str, ...] = Field(default=(), description="Scaling groups that take part.")
+
+
+class PCSGResourceSharingFilter(KubeModel):
+    """Who takes part: a pod does when its clique is named."""
+
+    child_clique_names: tuple[str, ...] = Field(default=(), description="Cliques that take part.")
+
+
+class PCSResourceSharingSpec(ResourceSharingSpec):
+    """Lets pods of a whole set share a claim on devices."""
+
+    filter: PCSResourceSharingFilter | None = Field(default=None, description="Who takes part. Absent: every pod.")
+
+
+class PCSGResourceSharingSpec(ResourceSharingSpec):
+    """Lets pods of a scaling group share a claim on devices."""
+
+    filter: PCSGResourceSharingFilter | None = Field(default=None, description="Who takes part. Absent: every pod.")
+
+
+class PodCliqueTemplateSpec(KubeModel):
+    """One clique of the set, from which a PodClique is made per replica."""
+
+    name: str = Field(description="Name of the clique, unique in the set; part of the names of its pods.")
+    labels: dict[str, str] = Field(default_factory=dict, description="Labels for the PodClique and its pods.")
+    annotations: dict[str, str] = Field(default_factory=dict, description="Annotations for the PodClique and its pods.")
+    topology_constraint: TopologyConstraint | None = Field(
+        default=None, description="How close together the pods of this clique must be."
+    )
+    resource_sharing: tuple[ResourceSharingSpec, ...] = Field(
+        default=(), description="Claims on devices that the pods of this clique share."
+    )
+    spec: PodCliqueSpec = Field(description="What the pods look like and how many there are.")
+
+
+class PodCliqueScalingGroupConfig(KubeModel):
+    """Cliques that are scaled as one, from which a PodCliqueScalingGroup is made per replica."""
+
+    name: str = Field(description="Name of the group, unique in the set; part of the names of its pods.")
+    clique_names: tuple[str, ...] = Field(description="The cliques, by name. A clique is in one group at most.")
+    annotations: dict[str, str] = Field(default_factory=dict, description="Annotations for the PodCliqueScalingGroup.")
+    replicas: Int32 = Field(
+        default=1,
+        description=(
+            "How many copies of the cliques. 0 means idle. "
+            "This is the starting value; scale the PodCliqueScalingGroup itself afterwards."
+        ),
+        json_schema_extra={"minimum": 0},
+    )
+    min_available: Int32 = Field(
+        default=1,
+        description=(
+            "How many copies must run for the system to be of use. "
+            "They are part of the set's gang; each further copy is a gang of its own."
+        ),
+    )
+    scale_config: AutoScalingConfig | None = Field(default=None, description="Scales the group.")
+    resource_sharing: tuple[PCSGResourceSharingSpec, ...] = Field(
+        default=(), description="Claims on devices that the pods of this group share."
+    )
+    topology_constraint: TopologyConstraint | None = Field(
+        default=None, description="How close together the pods of one copy must be."
+    )
+
+
+_CLIQUE_LIST: Final[dict[str, Any]] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+
+
+class PodCliqueSetTemplateSpec(KubeModel):
+    """One replica of the system: its cliques, which of them scale together, and how they start."""
+
+    cliques: tuple[PodCliqueTemplateSpec, ...] = Field(
+        description="The roles of the system, each a group of like pods.", json_schema_extra=_CLIQUE_LIST
+    )
+    clique_startup_type: CliqueStartupType = Field(
+        default=CliqueStartupType.ANY_ORDER,
+        description=(
+            "The order in which containers start: all at once, each clique after the one before it in the list, "
+            "or as startsAfter says."
+        ),
+    )
+    priority_class_name: str = Field(
+        default="", description="PriorityClass of the gangs: which is placed first, and which gives way."
+    )
+    headless_service_config: HeadlessServiceConfig | None = Field(
+        default=None, description="The headless Service of a replica, which gives every pod a DNS name."
+    )
+    topology_constraint: TopologyConstraint | None = Field(
+        default=None, description="How close together all pods of a replica must be."
+    )
+    termination_delay: str | None = Field(
+        default=None,
+        description=(
+            "How long a clique or scaling group may stay below minAvailable before the gang is restarted, e.g. 15m. "
+            "Defaults to 4h."
+        ),
+        json_schema_extra={"pattern": durations.PATTERN},
+    )
+    resource_claim_templates: tuple[ResourceClaimTemplateConfig, ...] = Field(
+        default=(), description="Templates for claims on devices, for use in resourceSharing."
+    )
+    resource_sharing: tuple[PCSResourceSharingSpec, ...] = Field(
+        default=(), description="Claims on devices that pods of the whole set share."
+    )
+    pod_clique_scaling_groups: tuple[PodCliqueScalingGroupConfig, ...] = Field(
+        default=(), description="Cliques that are scaled as one, e.g. the leader and the workers of a model instance."
+    )
+
+
+class PodCliqueSetSpec(KubeModel):
+    """The system and how many copies of it run."""
+
+    replicas: Int32 = Field(
+        default=0,
+        description="How many copies of the whole system. Note the default of 0: nothing runs until it is set.",
+        json_schema_extra={"minimum": 0},
+    )
+    update_strategy: UpdateStrategy | None = Field(
+        default=None, description="How a changed template reaches the pods. Absent: RollingRecreate."
+    )
+    template: PodCliqueSetTemplateSpec = Field(description="One copy of the system.")
+
+
+class PodGangStatusSummary(KubeModel):
+    """One gang of the set, in short."""
+
+    name: str = Field(description="Name of the PodGang.")
+    phase: PodGangPhase = Field(description="Its phase.")
+    conditions: tuple[Condition, ...] = Field(
+        default=(), description="Its conditions.", json_schema_extra=CONDITION_LIST
+    )
+
+
+class ReplicaUpdateProgress(KubeModel):
+    """The replica of the set that is being updated."""
+
+    replica_index: Int32 = Field(description="Its index.")
+    update_started_at: Time | None = Field(default=None, description="When its update began.")
+    update_ended_at: Time | None = Field(default=None, description="When it ended.")
+
+
+class PodCliqueSetUpdateProgress(KubeModel):
+    """How far the update of the set to a new template is. Stays after the end, as a record."""
+
+    update_started_at: Time | None = Field(default=None, description="When the update began.")
+    update_ended_at: Time | None = Field(default=None, description="When it ended; absent while it runs.")
+    updated_pod_cliques_count: Int32 = Field(
+        default=0, description="Cliques outside scaling groups that run the new template."
+    )
+    total_pod_cliques_count: Int32 = Field(default=0, description="Cliques outside scaling groups.")
+    updated_pod_clique_scaling_groups_count: Int32 = Field(
+        default=0, description="Scaling groups that run the new template."
+    )
+    total_pod_clique_scaling_groups_count: Int32 = Field(default=0, description="Scaling groups.")
+    currently_updating: tuple[ReplicaUpdateProgress, ...] = Field(
+        default=(), description="The replica being updated now."
+    )
+
+
+class PodCliqueSetStatus(KubeModel):
+    """What was last seen of the set."""
+
+    observed_generation: Int64 | None = Field(default=None, description="The generation this status speaks of.")
+    conditions: tuple[Condition, ...] = Field(
+        default=(), description="TopologyLevelsUnavailable.", json_schema_extra=CONDITION_LIST
+    )
+    last_errors: tuple[LastError, ...] = Field(default=(), description="Errors of the latest pass; empty when clean.")
+    replicas: Int32 = Field(default=0, description="Replicas asked for.", json_schema_extra={"default": None})
+    available_replicas: Int32 = Field(
+        default=0, description="Replicas whose cliques and scaling groups all have their minimum ready."
+    )
+    updated_replicas: Int32 = Field(default=0, description="Available replicas that run the current template.")
+    hpa_pod_selector: str | None = Field(default=None, description="Label selector of the pods, for autoscalers.")
+    pod_gang_statuses: tuple[PodGangStatusSummary, ...] = Field(default=(), description="The gangs of the set.")
+    current_generation_hash: str | None = Field(default=None, description="Names the current template.")
+    update_progress: PodCliqueSetUpdateProgress | None = Field(default=None, description="The latest update.")
+
+
+class PodCliqueSet(Resource):
+    """A whole inference system: its roles, which of them scale together, how they start and where they are placed."""
+
+    GROUP: ClassVar[str] = GROVE_GROUP
+    KIND: ClassVar[str] = "PodCliqueSet"
+    PLURAL: ClassVar[str] = "podcliquesets"
+
+    spec: PodCliqueSetSpec = Field(description="The system and how many copies of it run.")
+    status: PodCliqueSetStatus = Field(default=PodCliqueSetStatus(), description="What was last seen of it.")
