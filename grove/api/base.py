@@ -140,8 +140,8 @@ class Resource(KubeModel):
         """
         try:
             resource = cls.model_validate(obj)
-        except ValidationError:
-            resource = cls.model_validate(_without_nulls(obj))
+        except ValidationError as exc:
+            resource = cls.model_validate(_without_nulls(obj, exc))
         resource._wire = obj
         return resource
 
@@ -195,12 +195,22 @@ class Resource(KubeModel):
         return owner.uid if owner else ""
 
 
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
+def _without_nulls(obj: dict[str, Any], exc: ValidationError) -> dict[str, Any]:
+    """A copy of `obj` without the nulls that `exc` complains about; what is not on the way to them is shared."""
+    for error in exc.errors(include_url=False):
+        if error["input"] is None and error["loc"]:
+            obj = _without(obj, error["loc"])
+    return obj
+
+
+def _without(value: Any, loc: tuple[int | str, ...]) -> Any:
+    step, *rest = loc
+    copy = value.copy()
+    if rest:
+        copy[step] = _without(value[step], tuple(rest))
+    elif isinstance(copy, dict):
+        copy.pop(step, None)
+    return copy
 
 
 _RIGHT_TYPE: Final = {

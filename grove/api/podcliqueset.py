@@ -43,7 +43,8 @@ class UpdateStrategy(KubeModel):
     type: UpdateStrategyType = Field(
         default=UpdateStrategyType.ROLLING_RECREATE,
         description=(
-            "RollingRecreate replaces pods one replica of the set at a time. OnDelete leaves them until they are deleted."
+            "RollingRecreate replaces pods, one replica of the set at a time. "
+            "OnDelete leaves them alone until somebody deletes them."
         ),
     )
 
