@@ -1,0 +1,48 @@
+"""Conditions (metav1.Condition semantics): merged by type, lastTransitionTime moves only when the status flips."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A condition as it should read now; `status` is True, False, or None for Unknown."""
+
+    type: str
+    status: bool | None
+    reason: str
+    message: str
+
+    @property
+    def wire_status(self) -> str:
+        return "Unknown" if self.status is None else str(self.status)
+
+
+def merged(live: Iterable[dict[str, Any]], wanted: Sequence[Want], now: str) -> list[dict[str, Any]]:
+    """The conditions list with `wanted` put in; types of others stay as they are, in their place. `now` is RFC 3339."""
+    pending = {want.type: want for want in wanted}
+    result = []
+    for condition in live:
+        want = pending.pop(condition.get("type", ""), None)
+        result.append(condition if want is None else _updated(condition, want, now))
+    return result + [_updated({}, want, now) for want in pending.values()]
+
+
+def is_true(conditions: Iterable[dict[str, Any]], kind: str) -> bool:
+    """True when the condition of that type is there with status True."""
+    return any(condition.get("type") == kind and condition.get("status") == "True" for condition in conditions)
+
+
+def _updated(live: dict[str, Any], want: Want, now: str) -> dict[str, Any]:
+    same = live.get("status") == want.wire_status
+    if same and live.get("reason") == want.reason and live.get("message") == want.message:
+        return live
+    return {
+        **live,
+        "type": want.type,
+        "status": want.wire_status,
+        "reason": want.reason,
+        "message": want.message,
+        "lastTransitionTime": live["lastTransitionTime"] if same and live.get("lastTransitionTime") else now,
+    }

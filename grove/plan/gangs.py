@@ -1,0 +1,199 @@
+"""PodGangs of one PodCliqueSet replica: who belongs to which, when a gang is complete, when its gates come off.
+
+The base gang holds the standalone cliques and the first minAvailable replicas of every scaling group; each further
+replica of a scaling group is a scaled gang of its own. A clique with 0 replicas is idle and in no gang.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from grove.api import labels, names
+from grove.api.podclique import PodClique
+from grove.api.podcliqueset import PodCliqueScalingGroupConfig
+from grove.plan.observed import PodView
+from grove.plan.template import Template, min_available
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One pod group a gang should have: a PodClique with its minimum."""
+
+    podclique: str
+    clique: str
+    """name of the clique in the template"""
+    replicas: int
+    min_replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """One PodGang that should exist."""
+
+    name: str
+    members: tuple[Member, ...]
+    base: str = ""
+    """name of the base gang; "" for the base gang itself"""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """One member of a gang and the pods it has."""
+
+    member: Member
+    exists: bool
+    pods: tuple[PodView, ...] = ()
+    """active pods that carry the gang's label, sorted by name"""
+
+    @property
+    def whole(self) -> bool:
+        """Every pod the PodClique asks for is there."""
+        return self.exists and len(self.pods) >= self.member.replicas
+
+    @property
+    def scheduled(self) -> int:
+        return sum(pod.scheduled for pod in self.pods)
+
+    @property
+    def ready(self) -> int:
+        return sum(pod.ready for pod in self.pods)
+
+
+@dataclass(frozen=True, slots=True)
+class GangState:
+    """A gang as observed."""
+
+    gang: Gang
+    groups: tuple[GroupState, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Every pod the gang expects exists and carries its label."""
+        return all(group.whole for group in self.groups)
+
+    @property
+    def released(self) -> bool:
+        """Some pod of the gang has lost its gate, so the gang has been complete before."""
+        return any(not pod.gated for group in self.groups for pod in group.pods)
+
+    @property
+    def scheduled(self) -> bool:
+        return all(group.scheduled >= group.member.min_replicas for group in self.groups)
+
+    @property
+    def ready(self) -> bool:
+        return all(group.ready >= group.member.min_replicas for group in self.groups)
+
+
+@dataclass(slots=True)
+class ReplicaView:
+    """What exists of one set replica: the snapshot that gang and replica plans are made from."""
+
+    podcliques: dict[str, PodClique] = field(default_factory=dict)
+    """by name; only those our set or its scaling groups own"""
+    scaling_group_replicas: dict[str, int] = field(default_factory=dict)
+    """live spec.replicas by group name of the template; the template's value stands in where the object is missing"""
+    pods: dict[str, list[PodView]] = field(default_factory=dict)
+    """by uid of the owning PodClique"""
+
+
+def expected_gangs(template: Template, replica: int, view: ReplicaView) -> list[Gang]:
+    """The gangs of a set replica, the base gang first; gangs whose members are all idle do not exist."""
+    base_name = names.base_podgang_name(template.name, replica)
+    base: list[Member] = []
+    for clique in template.standalone:
+        name = names.podclique_name(template.name, replica, clique.name)
+        base.extend(_member(template, view, name, clique.name))
+    scaled: list[Gang] = []
+    for group in template.groups.values():
+        scaling_group = names.scaling_group_name(template.name, replica, group.name)
+        for index in range(view.scaling_group_replicas.get(group.name, group.replicas)):
+            members = _group_members(template, view, group, scaling_group, index)
+            if index < group.min_available:
+                base.extend(members)
+            elif members:
+                name = names.scaled_podgang_name(scaling_group, index, group.min_available)
+                scaled.append(Gang(name, tuple(members), base_name))
+    return ([Gang(base_name, tuple(base))] if base else []) + scaled
+
+
+def observe(gang: Gang, view: ReplicaView) -> GangState:
+    """Match a gang's members with the pods that exist."""
+    groups = []
+    for member in gang.members:
+        podclique = view.podcliques.get(member.podclique)
+        pods = view.pods.get(podclique.uid, ()) if podclique is not None else ()
+        mine = sorted((pod for pod in pods if pod.active and pod.gang == gang.name), key=lambda pod: pod.name)
+        groups.append(GroupState(member, podclique is not None, tuple(mine)))
+    return GangState(gang, tuple(groups))
+
+
+def gates_to_lift(state: GangState, base: GangState | None) -> list[PodView]:
+    """Pods whose gate comes off now (all of them are in the PodGang the same pass writes before).
+
+    A gang starts whole, and a scaled gang only once its base gang is scheduled. Afterwards a pod joins as soon as it is
+    referenced; a clique that comes back from idle joins once it is whole itself.
+    """
+    if state.released:
+        open_groups = [g for g in state.groups if g.whole or any(not pod.gated for pod in g.pods)]
+    elif state.complete and (base is None or base.scheduled):
+        open_groups = list(state.groups)
+    else:
+        return []
+    return [pod for group in open_groups for pod in group.pods if pod.gated]
+
+
+def podgang_spec(template: Template, state: GangState) -> dict[str, Any]:
+    """The wire spec of a PodGang: groups in template order, references sorted by pod name."""
+    spec: dict[str, Any] = {
+        "podgroups": [
+            {
+                "name": group.member.podclique,
+                "minReplicas": group.member.min_replicas,
+                "podReferences": [{"namespace": pod.namespace, "name": pod.name} for pod in group.pods],
+            }
+            for group in state.groups
+        ]
+    }
+    if template.priority_class_name:
+        spec["priorityClassName"] = template.priority_class_name
+    return spec
+
+
+def podgang_labels(template: Template) -> dict[str, str]:
+    """Labels of a PodGang besides the mirrored ones of its set."""
+    return {
+        labels.MANAGED_BY: labels.MANAGED_BY_VALUE,
+        labels.PART_OF: template.name,
+        labels.COMPONENT: labels.COMPONENT_PODGANG,
+        labels.SCHEDULER_NAME: template.scheduler_name,
+    }
+
+
+def shortfall(groups: Sequence[GroupState], have: Mapping[str, int], need: Mapping[str, int]) -> str:
+    """The sentence that names the groups that lack pods: `simple1-0-pca has 1 of 3, …`."""
+    lacking = [
+        f"{group.member.podclique} has {have[group.member.podclique]} of {need[group.member.podclique]}"
+        for group in groups
+        if have[group.member.podclique] < need[group.member.podclique]
+    ]
+    more = f" and {len(lacking) - 5} more groups" if len(lacking) > 5 else ""
+    return ", ".join(lacking[:5]) + more
+
+
+def _member(template: Template, view: ReplicaView, podclique: str, clique: str) -> list[Member]:
+    live = view.podcliques.get(podclique)
+    wanted = template.cliques[clique].spec.replicas if live is None else live.spec.replicas
+    if not wanted:
+        return []
+    return [Member(podclique, clique, wanted, min_available(template.cliques[clique]))]
+
+
+def _group_members(
+    template: Template, view: ReplicaView, group: PodCliqueScalingGroupConfig, scaling_group: str, index: int
+) -> list[Member]:
+    result: list[Member] = []
+    for clique in template.members(group.name):
+        name = names.scaling_group_podclique_name(scaling_group, index, clique.name)
+        result.extend(_member(template, view, name, clique.name))
+    return result

@@ -1,0 +1,38 @@
+"""Hashes of what the user wrote: when one changes, pods are stale.
+
+A hash is taken over canonical JSON of the template alone, so neither a library nor a release of the operator can change
+it; `tests/unit/golden/hashes.yaml` pins the values. The `v1-` mark names the recipe.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_RECIPE = "v1"
+# Values equal to the documented defaults count as absent, so an object hashes the same with and without webhooks.
+_DEFAULTS = {"restartPolicy": "Always", "terminationGracePeriodSeconds": 30}
+
+
+def pod_template_hash(
+    labels: Mapping[str, str], annotations: Mapping[str, str], pod_spec: Mapping[str, Any], priority_class_name: str
+) -> str:
+    """Hash of one clique's pod template; the set's priorityClassName counts in place of the podSpec's own."""
+    spec = {key: value for key, value in pod_spec.items() if key != "priorityClassName" and _DEFAULTS.get(key) != value}
+    template = {
+        "labels": dict(labels),
+        "annotations": dict(annotations),
+        "podSpec": spec,
+        "priorityClassName": priority_class_name,
+    }
+    return _digest(template)
+
+
+def generation_hash(pod_template_hashes: Iterable[str]) -> str:
+    """Hash of a whole PodCliqueSet template: its cliques' hashes in template order."""
+    return _digest(list(pod_template_hashes))
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return f"{_RECIPE}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"

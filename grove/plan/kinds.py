@@ -1,0 +1,16 @@
+"""The resource types the operator reads and writes."""
+
+from typing import Final
+
+from grove.runtime.resources import ResourceType
+
+GROVE_API_VERSION: Final = "grove.io/v1alpha1"
+SCHEDULER_API_VERSION: Final = "scheduler.grove.io/v1alpha1"
+
+PODCLIQUESET: Final = ResourceType("grove.io", "v1alpha1", "podcliquesets", "PodCliqueSet")
+PODCLIQUESCALINGGROUP: Final = ResourceType("grove.io", "v1alpha1", "podcliquescalinggroups", "PodCliqueScalingGroup")
+PODCLIQUE: Final = ResourceType("grove.io", "v1alpha1", "podcliques", "PodClique")
+PODGANG: Final = ResourceType("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang")
+POD: Final = ResourceType("", "v1", "pods", "Pod")
+SERVICE: Final = ResourceType("", "v1", "services", "Service")
+AUTOSCALER: Final = ResourceType("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")

@@ -1,0 +1,132 @@
+"""What a pass sees of a pod: the few facts decisions need, small enough to hold many thousands of them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from sys import intern
+from typing import Any, Self
+
+from grove.api import labels
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """One core/v1 Pod, reduced to the fields that plans read."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    owner_uid: str
+    """uid of the controlling owner, "" when there is none"""
+    set_name: str
+    """label app.kubernetes.io/part-of"""
+    replica_index: str
+    """label grove.io/podcliqueset-replica-index"""
+    gang: str
+    """label grove.io/podgang"""
+    template_hash: str
+    """label grove.io/pod-template-hash"""
+    index: int
+    """pod index in its PodClique, -1 when neither label nor hostname tells"""
+    created: float
+    """seconds since the epoch"""
+    gates: tuple[str, ...]
+    """names of spec.schedulingGates, in order"""
+    node: str
+    phase: str
+    deleting: bool
+    scheduled: bool
+    """condition PodScheduled is True"""
+    schedule_gated: bool
+    """condition PodScheduled is False with reason SchedulingGated"""
+    ready: bool
+    """condition Ready is True"""
+    errored: bool
+    """not Ready, and some container or init container last terminated with a non-zero code"""
+    started_not_ready: bool
+    """not Ready, not errored, and some main container is started but not ready"""
+
+    @property
+    def finished(self) -> bool:
+        """The pod ran to an end (Failed or Succeeded) and will never run again."""
+        return self.phase in ("Failed", "Succeeded")
+
+    @property
+    def active(self) -> bool:
+        """The pod holds its index: it neither ended nor is it being deleted."""
+        return not self.deleting and not self.finished
+
+    @property
+    def gated(self) -> bool:
+        """Our own scheduling gate is still on the pod."""
+        return labels.POD_GANG_GATE in self.gates
+
+    @classmethod
+    def from_wire(cls, obj: dict[str, Any]) -> Self:
+        """Build the view of a Pod as the API server sent it."""
+        metadata: dict[str, Any] = obj["metadata"]
+        spec: dict[str, Any] = obj.get("spec") or {}
+        status: dict[str, Any] = obj.get("status") or {}
+        tags: dict[str, str] = metadata.get("labels") or {}
+        scheduled = schedule_gated = ready = False
+        for condition in status.get("conditions") or ():
+            kind, value = condition.get("type"), condition.get("status")
+            if kind == "PodScheduled":
+                scheduled = value == "True"
+                schedule_gated = value == "False" and condition.get("reason") == "SchedulingGated"
+            elif kind == "Ready":
+                ready = value == "True"
+        errored = not ready and _errored(status)
+        return cls(
+            namespace=intern(metadata.get("namespace") or ""),
+            name=metadata["name"],
+            uid=metadata.get("uid") or "",
+            resource_version=int(metadata.get("resourceVersion") or 0),
+            owner_uid=intern(_controller_uid(metadata)),
+            set_name=intern(tags.get(labels.PART_OF) or ""),
+            replica_index=intern(tags.get(labels.REPLICA_INDEX) or ""),
+            gang=intern(tags.get(labels.POD_GANG) or ""),
+            template_hash=intern(tags.get(labels.POD_TEMPLATE_HASH) or ""),
+            index=_index(tags.get(labels.POD_INDEX), spec.get("hostname")),
+            created=_epoch(metadata.get("creationTimestamp")),
+            gates=tuple(intern(gate["name"]) for gate in spec.get("schedulingGates") or ()),
+            node=intern(spec.get("nodeName") or ""),
+            phase=intern(status.get("phase") or "Pending"),
+            deleting=bool(metadata.get("deletionTimestamp")),
+            scheduled=scheduled,
+            schedule_gated=schedule_gated,
+            ready=ready,
+            errored=errored,
+            started_not_ready=not ready and not errored and _started_not_ready(status),
+        )
+
+
+def _controller_uid(metadata: dict[str, Any]) -> str:
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("controller"):
+            return owner.get("uid") or ""
+    return ""
+
+
+def _errored(status: dict[str, Any]) -> bool:
+    for key in ("containerStatuses", "initContainerStatuses"):
+        for container in status.get(key) or ():
+            ended = (container.get("lastState") or {}).get("terminated")
+            if ended and ended.get("exitCode"):
+                return True
+    return False
+
+
+def _started_not_ready(status: dict[str, Any]) -> bool:
+    return any(c.get("started") and not c.get("ready") for c in status.get("containerStatuses") or ())
+
+
+def _index(label: str | None, hostname: str | None) -> int:
+    if label and label.isascii() and label.isdigit():
+        return int(label)
+    tail = (hostname or "").rpartition("-")[2]
+    return int(tail) if tail.isascii() and tail.isdigit() else -1
+
+
+def _epoch(timestamp: str | None) -> float:
+    return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0

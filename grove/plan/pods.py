@@ -1,0 +1,205 @@
+"""Pods of one PodClique: which should exist, under which names, and what they look like."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grove.api import labels, names
+from grove.api.podclique import PodClique
+from grove.plan.children import with_env
+from grove.plan.kinds import GROVE_API_VERSION, POD
+from grove.plan.observed import PodView
+from grove.plan.template import DEFAULT_SCHEDULER, owner_reference
+from grove.runtime.writes import Create, Delete, Write
+
+REFILL_SPACING = 10.0
+"""Seconds between two pods of one slot when the first ended by itself (Failed, evicted, Succeeded): no storm of pods."""
+
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlan:
+    """What to do about the pods of one PodClique."""
+
+    writes: tuple[Write, ...] = ()
+    again_after: float | None = None
+    """seconds until a slot may be refilled, when one waits"""
+
+
+def plan_pods(
+    podclique: PodClique,
+    pods: Iterable[PodView],
+    *,
+    last_occupants: Mapping[int, str],
+    rank_offset: "RankOffset | None",
+    now: float,
+) -> PodPlan:
+    """Bring the number of active pods to spec.replicas: fill the lowest free indices, or delete the surplus.
+
+    `last_occupants` maps an index to the uid of the pod that was last seen there; `now` is in seconds since the epoch.
+    """
+    if podclique.deleting:
+        return PodPlan()
+    wanted = podclique.spec.replicas or 0
+    seen = list(pods)
+    slots, surplus = _slots([pod for pod in seen if pod.active])
+    victims = surplus + scale_in_order(slots.values(), podclique.labels.get(labels.POD_TEMPLATE_HASH, ""))[: max(len(slots) - wanted, 0)]
+    gone = [pod for pod in seen if not pod.active]
+    creates: list[Write] = []
+    refilled: set[int] = set()
+    waits: list[float] = []
+    taken = {pod.name: pod.index for pod in seen}
+    for index in _lowest_free(slots, wanted - len(slots)):
+        before = [pod for pod in gone if pod.index == index]
+        wait = max((pod.created + REFILL_SPACING - now for pod in before if pod.finished and not pod.deleting), default=0.0)
+        if wait > 0:
+            waits.append(wait)
+            continue
+        predecessor = _latest(podclique.uid, index, before) or last_occupants.get(index, "")
+        name = pod_name(podclique.name, podclique.uid, index, predecessor, taken)
+        taken[name] = index
+        refilled.add(index)
+        creates.append(Create(POD, build_pod(podclique, index, name, rank_offset)))
+    full = len(slots) >= wanted
+    leftovers = [pod for pod in gone if pod.finished and not pod.deleting and (full or pod.index in refilled or pod.index < 0)]
+    deletes = [_delete(pod, "surplus") for pod in victims] + [_delete(pod, "ended") for pod in leftovers]
+    return PodPlan(tuple(creates + deletes), min(waits, default=None))
+
+
+def pod_name(podclique: str, uid: str, index: int, predecessor: str, taken: Mapping[str, int]) -> str:
+    """The name of the pod that follows `predecessor` (a uid, "" for the first) at `index`.
+
+    The suffix is a hash, so creating the same pod twice is refused by the API server instead of making a second one.
+    `taken` maps names in use to their index: where two indices hash to the same suffix, the later one hashes again.
+    """
+    attempt = 0
+    while True:
+        digest = hashlib.sha256(f"{uid}/{index}/{predecessor}/{attempt}".encode()).digest()
+        number = int.from_bytes(digest[:8], "big")
+        suffix = ""
+        for _ in range(_SUFFIX_LENGTH):
+            number, digit = divmod(number, len(_SUFFIX_ALPHABET))
+            suffix += _SUFFIX_ALPHABET[digit]
+        name = f"{podclique}-{suffix}"
+        if name not in taken:
+            return name
+        attempt += 1
+
+
+def scale_in_order(pods: Iterable[PodView], template_hash: str) -> list[PodView]:
+    """Pods in the order in which scale-in takes them (reference 5.3).
+
+    Unassigned before assigned, Pending before Unknown before Running, not ready before ready, stale before current,
+    younger before older; the index decides between equals, highest first.
+    """
+    phases = {"Unknown": 1, "Running": 2}
+
+    def key(pod: PodView) -> tuple[bool, int, bool, bool, float, int]:
+        current = pod.template_hash == template_hash
+        return (bool(pod.node), phases.get(pod.phase, 0), pod.ready, current, -pod.created, -pod.index)
+
+    return sorted(pods, key=key)
+
+
+def build_pod(podclique: PodClique, index: int, name: str, rank_offset: "RankOffset | None") -> dict[str, Any]:
+    """The Pod at `index` of a PodClique: its podSpec with Grove's gate, environment, hostname and labels."""
+    own = podclique.labels
+    set_name = own.get(labels.PART_OF, "")
+    set_replica = own.get(labels.REPLICA_INDEX, "0")
+    tags = {**own, labels.PODCLIQUE: podclique.name, labels.POD_INDEX: str(index)}
+    if rank_offset is not None:
+        tags[labels.SCALING_GROUP_POD_INDEX] = str(rank_offset.rank(index))
+    service = names.headless_service_name(set_name, int(set_replica))
+    spec = with_env(podclique.spec.pod_spec, _pod_env(podclique, set_name, set_replica, service))
+    gates = [gate for gate in spec.get("schedulingGates") or () if gate.get("name") != labels.POD_GANG_GATE]
+    spec["schedulingGates"] = [{"name": labels.POD_GANG_GATE}, *gates]
+    spec["hostname"] = names.pod_hostname(podclique.name, index)
+    spec["subdomain"] = service
+    spec["schedulerName"] = spec.get("schedulerName") or DEFAULT_SCHEDULER
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": podclique.namespace,
+        "labels": tags,
+        "ownerReferences": owner_reference(GROVE_API_VERSION, "PodClique", podclique.name, podclique.uid),
+    }
+    annotations = {k: v for k, v in podclique.annotations.items() if k not in _NOT_FOR_PODS}
+    if annotations:
+        metadata["annotations"] = annotations
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+@dataclass(frozen=True, slots=True)
+class RankOffset:
+    """Where a clique's pods stand among all pods of one scaling-group replica (label and env of the group's pod index).
+
+    Ranks come from the template's counts: the cliques laid end to end in cliqueNames order. Pods beyond a clique's
+    template count follow after all template pods, interleaved by clique, so no rank is given twice.
+    """
+
+    start: int
+    """template pods of the cliques before this one"""
+    count: int
+    """template pods of this clique"""
+    total: int
+    """template pods of all cliques"""
+    position: int
+    """position of this clique in cliqueNames"""
+    cliques: int
+    """number of cliques in the group"""
+
+    def rank(self, index: int) -> int:
+        """Rank of the pod at `index` of this clique."""
+        if index < self.count:
+            return self.start + index
+        return self.total + (index - self.count) * self.cliques + self.position
+
+
+_NOT_FOR_PODS = frozenset({labels.TEMPLATE_REPLICAS, "kubectl.kubernetes.io/last-applied-configuration"})
+
+
+def _pod_env(podclique: PodClique, set_name: str, set_replica: str, service: str) -> list[dict[str, Any]]:
+    index = {"fieldRef": {"fieldPath": f"metadata.labels['{labels.POD_INDEX}']"}}
+    return [
+        {"name": labels.ENV_PCS_NAME, "value": set_name},
+        {"name": labels.ENV_PCS_INDEX, "value": set_replica},
+        {"name": labels.ENV_PCLQ_NAME, "value": podclique.name},
+        {"name": labels.ENV_HEADLESS_SERVICE, "value": f"{service}.{podclique.namespace}.svc.cluster.local"},
+        {"name": labels.ENV_PCLQ_POD_INDEX, "valueFrom": index},
+    ]
+
+
+def _slots(active: Sequence[PodView]) -> tuple[dict[int, PodView], list[PodView]]:
+    """Active pods by index; the younger of two at the same index, and pods without one, are surplus."""
+    slots: dict[int, PodView] = {}
+    surplus: list[PodView] = []
+    for pod in sorted(active, key=lambda pod: (pod.created, pod.name)):
+        if pod.index < 0 or pod.index in slots:
+            surplus.append(pod)
+        else:
+            slots[pod.index] = pod
+    return slots, surplus
+
+
+def _lowest_free(slots: Mapping[int, PodView], count: int) -> list[int]:
+    free: list[int] = []
+    index = 0
+    while len(free) < count:
+        if index not in slots:
+            free.append(index)
+        index += 1
+    return free
+
+
+def _latest(uid: str, index: int, before: Sequence[PodView]) -> str:
+    """uid of the last pod of a slot's chain: the one whose successor's name nobody bears."""
+    suffixes = {pod.name.rpartition("-")[2] for pod in before}
+    ends = [pod for pod in before if pod_name("", uid, index, pod.uid, {}).removeprefix("-") not in suffixes]
+    last = max(ends or before, key=lambda pod: (pod.created, pod.name), default=None)
+    return last.uid if last else ""
+
+
+def _delete(pod: PodView, reason: str) -> Delete:
+    return Delete(POD, pod.namespace, pod.name, pod.uid, reason)
