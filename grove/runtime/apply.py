@@ -1,0 +1,139 @@
+"""Sends the writes of a plan."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grove.runtime.client import Client
+from grove.runtime.errors import ApiError
+from grove.runtime.resources import ResourceType
+from grove.runtime.writes import Create, Delete, Patch, Write
+
+logger = logging.getLogger(__name__)
+
+OnObject = Callable[[ResourceType, dict[str, Any]], None]
+OnDeleted = Callable[[ResourceType, str, str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one write.
+
+    ``object`` is what the server returned. ``existing``: a create found this object under its name; whether it is ours
+    is for the caller to judge by its owner. ``skipped``: not sent, since writes before it failed.
+    """
+
+    write: Write
+    object: dict[str, Any] | None = None
+    error: ApiError | None = None
+    existing: bool = False
+    skipped: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether the cluster is as the write wants it; an existing object counts."""
+        return self.error is None and not self.skipped
+
+
+async def apply(
+    client: Client,
+    writes: Sequence[Write],
+    *,
+    on_object: OnObject | None = None,
+    on_deleted: OnDeleted | None = None,
+    concurrency: int = 64,
+) -> list[Result]:
+    """Send writes in batches of 8, 16, 32, … up to ``concurrency`` at once; return one Result per write, in order.
+
+    Writes of a batch race each other: what must come first goes into an earlier call. After a batch with a failure
+    that the next writes would share (refused, server down) the rest is skipped, so that a quota or a policy is not met
+    a thousand times. ``on_object`` gets every object the server returned and ``on_deleted`` (resource, namespace,
+    name, uid) every removal, so that caches can take them over at once.
+    """
+    results: list[Result] = []
+    size = min(8, concurrency)
+    while len(results) < len(writes):
+        batch = writes[len(results) : len(results) + size]
+        done = await asyncio.gather(*(_send(client, write, on_object, on_deleted) for write in batch))
+        results += done
+        if any(result.error is not None and not _is_about_one_object(result.error) for result in done):
+            results += [Result(write, skipped=True) for write in writes[len(results) :]]
+        size = min(size * 2, concurrency)
+    return results
+
+
+def _is_about_one_object(error: ApiError) -> bool:
+    """Whether the error says that one object has changed, which tells nothing about the others."""
+    return error.is_not_found or error.status == 409 or (error.is_invalid and error.verb == "patch")
+
+
+async def _send(client: Client, write: Write, on_object: OnObject | None, on_deleted: OnDeleted | None) -> Result:
+    try:
+        match write:
+            case Create():
+                result = await _create(client, write)
+            case Patch():
+                result = Result(write, await _patch(client, write))
+            case Delete():
+                result = await _delete(client, write)
+    except ApiError as error:
+        return Result(write, error=error)
+    if result.object is not None and on_object is not None:
+        on_object(write.resource, result.object)
+    if isinstance(write, Delete) and result.object is None and on_deleted is not None:
+        on_deleted(write.resource, write.namespace, write.name, write.uid)
+    return result
+
+
+async def _create(client: Client, write: Create) -> Result:
+    try:
+        return Result(write, await client.create(write.resource, write.body))
+    except ApiError as error:
+        if not error.is_already_exists:
+            raise
+        try:
+            found = await client.get(write.resource, write.namespace, write.name)
+        except ApiError as vanished:
+            raise error from vanished  # it exists no more: the next pass creates it
+        return Result(write, found, existing=True)
+
+
+async def _patch(client: Client, write: Patch) -> dict[str, Any]:
+    body = write.body
+    if write.uid:
+        if isinstance(body, list):
+            body = [{"op": "test", "path": "/metadata/uid", "value": write.uid}, *body]
+        else:
+            body = {**body, "metadata": {**(body.get("metadata") or {}), "uid": write.uid}}
+    return await client.patch(write.resource, write.namespace, write.name, body, write.subresource)
+
+
+async def _delete(client: Client, write: Delete) -> Result:
+    logger.info(
+        "Deleting %s %s/%s: %s", write.resource.label, write.namespace, write.name, write.reason or "no longer wanted"
+    )
+    try:
+        answer = await client.delete(
+            write.resource,
+            write.namespace,
+            write.name,
+            uid=write.uid,
+            grace_period_seconds=write.grace_period_seconds,
+            propagation_policy=write.propagation_policy,
+        )
+    except ApiError as error:
+        # Gone, or another object has the name by now: either way the one we meant exists no more.
+        if error.is_not_found or (error.is_conflict and write.uid):
+            return Result(write)
+        raise
+    return Result(write, answer if _still_exists(answer) else None)
+
+
+def _still_exists(answer: dict[str, Any]) -> bool:
+    """Whether a delete only began: the object waits for a finalizer or for its grace period to pass."""
+    metadata = answer.get("metadata") or {}
+    if answer.get("kind") == "Status" or "deletionTimestamp" not in metadata:
+        return False
+    return bool(metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds"))

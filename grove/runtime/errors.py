@@ -1,0 +1,89 @@
+"""What the API server refused, and why."""
+
+import random
+from typing import Any
+
+import orjson
+
+
+class ApiError(Exception):
+    """A request that failed.
+
+    ``status`` is the HTTP status; 0 means that no answer came, so nobody knows whether a write happened, unless
+    ``not_sent`` is set. ``reason`` is the Status reason (``NotFound``, ``AlreadyExists``, …), ``retry_after`` the
+    server's wish in seconds.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        *,
+        verb: str,
+        path: str,
+        retry_after: float | None = None,
+        not_sent: bool = False,
+    ) -> None:
+        super().__init__(f"{verb} {path}: {status or 'no answer'} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.verb = verb
+        self.path = path
+        self.retry_after = retry_after
+        self.not_sent = not_sent
+
+    @classmethod
+    def from_response(cls, status: int, body: bytes, retry_after: str | None, *, verb: str, path: str) -> "ApiError":
+        """Make the error of a refused request from the Status object the API server sends, or from whatever came."""
+        try:
+            details: Any = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            details = None
+        if not isinstance(details, dict):
+            details = {}
+        reason = str(details.get("reason") or "")
+        message = str(details.get("message") or body[:200].decode(errors="replace").strip())
+        seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
+        return cls(status, reason, message, verb=verb, path=path, retry_after=seconds)
+
+    @property
+    def is_not_found(self) -> bool:
+        """The object, its namespace or the resource itself does not exist."""
+        return self.status == 404
+
+    @property
+    def is_already_exists(self) -> bool:
+        """A create met an object of the same name."""
+        return self.status == 409 and self.reason == "AlreadyExists"
+
+    @property
+    def is_conflict(self) -> bool:
+        """The object is not in the state the write relied on: another resourceVersion or uid."""
+        return self.status == 409 and self.reason != "AlreadyExists"
+
+    @property
+    def is_gone(self) -> bool:
+        """The resourceVersion or continue token is too old: list again."""
+        return self.status == 410
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Not allowed, by RBAC, a quota, admission, or since the namespace is being deleted."""
+        return self.status == 403
+
+    @property
+    def is_invalid(self) -> bool:
+        """The object, or the ``test`` of a JSON patch, does not hold."""
+        return self.status == 422
+
+    @property
+    def retriable(self) -> bool:
+        """The same request may well succeed later: an expected event in a cluster's life, not a fault of the caller."""
+        return self.status in (0, 408, 409, 429) or self.status >= 500
+
+
+def jittered(seconds: float) -> float:
+    """Return ``seconds`` or up to a quarter more, so that many clients do not come back at once."""
+    return seconds * random.uniform(1.0, 1.25)  # noqa: S311

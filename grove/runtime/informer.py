@@ -1,0 +1,217 @@
+"""The informer: keeps a store equal to what the API server has.
+
+List, then watch from there; when the watch history is gone, list again and compare. A relist compares with everything the
+store knows, so a removal that no watch told of is still seen.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+from grove.runtime import metrics
+from grove.runtime.cache import Key, Store, Stored
+from grove.runtime.client import Client
+from grove.runtime.errors import ApiError, jittered
+from grove.runtime.resources import ResourceType
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Stored)
+
+_BACKOFF_CAP = 5.0
+_SLOW = 20.0
+_LONG_SILENCE = 10.0
+_BRIEF_WATCH = 1.0
+
+
+class Informer(Generic[T]):
+    """Feeds ``store`` with the objects of one resource, each turned by ``view`` into what the store keeps.
+
+    ``namespace`` None means all. A resource that is not served (a CRD not installed) is waited for; with ``optional`` the
+    store counts as synced, and empty, meanwhile. An object that ``view`` cannot read is skipped: the version known before
+    stays.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: ResourceType,
+        store: Store[T],
+        view: Callable[[dict[str, Any]], T],
+        *,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        optional: bool = False,
+        page: int = 500,
+        recheck_seconds: float = _SLOW,
+    ) -> None:
+        self.resource = resource
+        self.store = store
+        self.served = False
+        self.last_contact = time.monotonic()
+        self._client = client
+        self._view = view
+        self._namespace = namespace
+        self._label_selector = label_selector
+        self._optional = optional
+        self._page = page
+        self._recheck_seconds = recheck_seconds
+        self._resource_version = ""
+        self._refresh = asyncio.Event()
+        self._failures = 0
+        self._lost_since: float | None = None
+        self._told = ""
+        self._unreadable: set[tuple[str, str]] = set()
+
+    @property
+    def synced(self) -> asyncio.Event:
+        """Set once the store holds a complete list."""
+        return self.store.synced
+
+    def silence(self) -> float:
+        """Return for how many seconds the API server has not been heard of. A quiet watch gets a bookmark every minute."""
+        return time.monotonic() - self.last_contact
+
+    def refresh(self) -> None:
+        """List again now: ends the wait for a missing resource, a back-off or the running watch."""
+        self._resource_version = ""
+        self._refresh.set()
+
+    async def run(self) -> None:
+        """Keep the store up to date until cancelled; no answer of the API server ends it."""
+        while True:
+            try:
+                delay = await self._interruptible(self._list_and_watch())
+            except ApiError as error:
+                delay = await self._after(error)
+            if delay:
+                await self._interruptible(asyncio.sleep(delay))
+            self._refresh.clear()
+
+    async def _interruptible(self, work: Coroutine[Any, Any, float | None]) -> float:
+        """Run ``work`` until it ends, whose result is returned, or ``refresh`` is called, which returns 0."""
+        task = asyncio.ensure_future(work)
+        refresh = asyncio.ensure_future(self._refresh.wait())
+        try:
+            await asyncio.wait((task, refresh), return_when=asyncio.FIRST_COMPLETED)
+            return (task.result() or 0.0) if task.done() else 0.0
+        finally:
+            refresh.cancel()
+            task.cancel()
+            await asyncio.gather(task, refresh, return_exceptions=True)
+
+    async def _list_and_watch(self) -> float:
+        """Bring the store up to date and follow one watch to its end; return the seconds to wait before the next."""
+        if not self._resource_version:
+            await self._list()
+        start = time.monotonic()
+        events = self._client.watch(
+            self.resource,
+            resource_version=self._resource_version,
+            namespace=self._namespace,
+            label_selector=self._label_selector,
+            on_open=self._heard,
+        )
+        async for event in events:
+            self._take(event)
+            self._failures = 0
+        if time.monotonic() - start < _BRIEF_WATCH:
+            return self._backoff()
+        self._failures = 0
+        return 0.0
+
+    async def _list(self) -> None:
+        unreadable: set[Key] = set()
+        listing = await self._client.list(
+            self.resource,
+            namespace=self._namespace,
+            label_selector=self._label_selector,
+            limit=self._page,
+            view=lambda obj: self._read(obj, unreadable),
+        )
+        metrics.LISTS.labels(self.resource.label).inc()
+        self._heard()
+        self.store.replace(
+            (obj for obj in listing.items if obj is not None), int(listing.resource_version), keep=unreadable
+        )
+        self._resource_version = listing.resource_version
+
+    def _take(self, event: dict[str, Any]) -> None:
+        kind, obj = event["type"], event["object"]
+        metadata = obj["metadata"]
+        version = metadata["resourceVersion"]
+        metrics.watch_counter(self.resource.label, kind).inc()
+        if kind == "DELETED":
+            self.store.remove(metadata.get("namespace", ""), metadata["name"], metadata["uid"], int(version))
+        elif kind != "BOOKMARK":
+            seen = self._read(obj)
+            if seen is not None:
+                self.store.put(seen)
+        self._resource_version = version
+        self.last_contact = time.monotonic()
+
+    def _read(self, obj: dict[str, Any], unreadable: set[Key] | None = None) -> T | None:
+        try:
+            return self._view(obj)
+        except Exception:
+            metadata = obj.get("metadata") or {}
+            key = (metadata.get("namespace", ""), metadata.get("name", ""))
+            if unreadable is not None:
+                unreadable.add(key)
+            if key not in self._unreadable:
+                self._unreadable.add(key)
+                logger.exception("%s %s/%s cannot be read and is left out", self.resource.label, *key)
+            return None
+
+    def _heard(self) -> None:
+        self.served = True
+        self.last_contact = time.monotonic()
+        if self._told:
+            away = f" after {self.last_contact - self._lost_since:.0f} s" if self._lost_since is not None else ""
+            logger.info("%s: watching again%s", self.resource.label, away)
+        self._told = ""
+        self._lost_since = None
+
+    async def _after(self, error: ApiError) -> float:
+        """Return how many seconds to wait after an error."""
+        if error.is_gone:
+            self._resource_version = ""
+            return self._backoff()
+        if error.is_not_found:
+            return await self._missing()
+        if error.status in (401, 403):
+            self._tell("refused: %s", error)
+            return jittered(_SLOW)
+        now = time.monotonic()
+        self._lost_since = now if self._lost_since is None else self._lost_since
+        if now - self._lost_since > _LONG_SILENCE:
+            self._tell("no contact for %.0f s: %s", now - self._lost_since, error)
+        return max(self._backoff(), error.retry_after or 0.0)
+
+    async def _missing(self) -> float:
+        """Handle a 404: the resource is not served, or just becomes so."""
+        try:
+            served = await self._client.discover(self.resource.group, self.resource.version)
+        except ApiError:
+            return self._backoff()
+        if self.resource.plural in (served or ()):
+            return self._backoff()
+        self.served = False
+        self._resource_version = ""
+        self._tell("not served by this cluster, waiting for it")
+        if self._optional or len(self.store):
+            self.store.clear()
+        return jittered(self._recheck_seconds)
+
+    def _backoff(self) -> float:
+        """Return 0 for a first failure, then 0.1 s doubling up to the cap."""
+        self._failures += 1
+        return 0.0 if self._failures == 1 else jittered(min(_BACKOFF_CAP, 0.1 * 2.0 ** min(self._failures - 2, 16)))
+
+    def _tell(self, message: str, *values: object) -> None:
+        """Log a state once."""
+        if self._told != message:
+            self._told = message
+            logger.warning("%s: " + message, self.resource.label, *values)
