@@ -7,7 +7,7 @@ answer was lost is reported with status 0; the caller looks at the cluster again
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
@@ -165,7 +165,7 @@ class Client:
         label_selector: str | None = None,
         seconds: int | None = None,
         on_open: Callable[[], None] | None = None,
-    ) -> AsyncIterator[Object]:
+    ) -> AsyncGenerator[Object, None]:
         """Yield the watch events after ``resource_version``, bookmarks included, until the server ends the watch.
 
         ``seconds`` is how long the server may keep it; by default random between 4 and 8 minutes.
@@ -237,11 +237,11 @@ class Client:
         try:
             async with await self._send(method, path, params, data, headers, self._timeout, verb, resource) as response:
                 content = await response.read()
-        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            return orjson.loads(content) if content else None
+        except (TimeoutError, aiohttp.ClientError, OSError, orjson.JSONDecodeError) as error:
             raise ApiError(0, type(error).__name__, str(error), verb=verb, path=path) from error
         finally:
             metrics.request_timer(verb).observe(time.perf_counter() - start)
-        return orjson.loads(content) if content else None
 
     async def _object(
         self,

@@ -1,13 +1,14 @@
 """The informer: keeps a store equal to what the API server has.
 
-List, then watch from there; when the watch history is gone, list again and compare. A relist compares with everything the
-store knows, so a removal that no watch told of is still seen.
+List, then watch from there; when the watch history is gone, list again and compare. A relist compares with everything
+the store knows, so a removal that no watch told of is still seen.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import aclosing
 from typing import Any, Generic, TypeVar
 
 from grove.runtime import metrics
@@ -29,9 +30,9 @@ _BRIEF_WATCH = 1.0
 class Informer(Generic[T]):
     """Feeds ``store`` with the objects of one resource, each turned by ``view`` into what the store keeps.
 
-    ``namespace`` None means all. A resource that is not served (a CRD not installed) is waited for; with ``optional`` the
-    store counts as synced, and empty, meanwhile. An object that ``view`` cannot read is skipped: the version known before
-    stays.
+    ``namespace`` None means all. A resource that is not served (a CRD not installed) is waited for; with ``optional``
+    the store counts as synced, and empty, meanwhile. An object that ``view`` cannot read is skipped: the version known
+    before stays.
     """
 
     def __init__(
@@ -71,7 +72,9 @@ class Informer(Generic[T]):
         return self.store.synced
 
     def silence(self) -> float:
-        """Return for how many seconds the API server has not been heard of. A quiet watch gets a bookmark every minute."""
+        """Return for how many seconds the API server has not been heard of. A quiet watch gets a bookmark every
+        minute.
+        """
         return time.monotonic() - self.last_contact
 
     def refresh(self) -> None:
@@ -86,6 +89,10 @@ class Informer(Generic[T]):
                 delay = await self._interruptible(self._list_and_watch())
             except ApiError as error:
                 delay = await self._after(error)
+            except Exception:
+                logger.exception("%s: an answer of the API server makes no sense, listing again", self.resource.label)
+                self._resource_version = ""
+                delay = max(1.0, self._backoff())
             if delay:
                 await self._interruptible(asyncio.sleep(delay))
             self._refresh.clear()
@@ -114,9 +121,10 @@ class Informer(Generic[T]):
             label_selector=self._label_selector,
             on_open=self._heard,
         )
-        async for event in events:
-            self._take(event)
-            self._failures = 0
+        async with aclosing(events):
+            async for event in events:
+                self._take(event)
+                self._failures = 0
         if time.monotonic() - start < _BRIEF_WATCH:
             return self._backoff()
         self._failures = 0
@@ -139,6 +147,7 @@ class Informer(Generic[T]):
         self._resource_version = listing.resource_version
 
     def _take(self, event: dict[str, Any]) -> None:
+        """Take over one watch event."""
         kind, obj = event["type"], event["object"]
         metadata = obj["metadata"]
         version = metadata["resourceVersion"]
@@ -149,12 +158,18 @@ class Informer(Generic[T]):
             seen = self._read(obj)
             if seen is not None:
                 self.store.put(seen)
+        elif int(version) < int(self._resource_version):  # the database was restored from a backup
+            self.refresh()
+            return
         self._resource_version = version
         self.last_contact = time.monotonic()
 
     def _read(self, obj: dict[str, Any], unreadable: set[Key] | None = None) -> T | None:
         try:
-            return self._view(obj)
+            seen = self._view(obj)
+            if self._unreadable:
+                self._unreadable.discard((seen.namespace, seen.name))
+            return seen
         except Exception:
             metadata = obj.get("metadata") or {}
             key = (metadata.get("namespace", ""), metadata.get("name", ""))
@@ -176,6 +191,9 @@ class Informer(Generic[T]):
 
     async def _after(self, error: ApiError) -> float:
         """Return how many seconds to wait after an error."""
+        now = time.monotonic()
+        if error.status:
+            self.last_contact = now
         if error.is_gone:
             self._resource_version = ""
             return self._backoff()
@@ -184,7 +202,8 @@ class Informer(Generic[T]):
         if error.status in (401, 403):
             self._tell("refused: %s", error)
             return jittered(_SLOW)
-        now = time.monotonic()
+        if error.status >= 500 and self._failures > 2:
+            self._resource_version = ""  # it may be this version that the server cannot serve
         self._lost_since = now if self._lost_since is None else self._lost_since
         if now - self._lost_since > _LONG_SILENCE:
             self._tell("no contact for %.0f s: %s", now - self._lost_since, error)
@@ -201,7 +220,7 @@ class Informer(Generic[T]):
         self.served = False
         self._resource_version = ""
         self._tell("not served by this cluster, waiting for it")
-        if self._optional or len(self.store):
+        if self._optional or self.synced.is_set():
             self.store.clear()
         return jittered(self._recheck_seconds)
 
