@@ -6,7 +6,18 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from grove.api.base import CONDITION_LIST, Condition, Int32, Int64, KubeModel, LastError, Resource, Time
+from grove.api.base import (
+    CONDITION_LIST,
+    Condition,
+    Int32,
+    Int64,
+    KubeModel,
+    LastError,
+    Resource,
+    Time,
+    cel,
+    cel_rules,
+)
 from grove.api.labels import GROVE_GROUP
 
 
@@ -76,7 +87,16 @@ class PodCliqueScalingGroup(Resource):
     KIND: ClassVar[str] = "PodCliqueScalingGroup"
     PLURAL: ClassVar[str] = "podcliquescalinggroups"
 
-    spec: PodCliqueScalingGroupSpec = Field(description="Which cliques make one replica, and how many replicas.")
+    spec: PodCliqueScalingGroupSpec = Field(
+        description="Which cliques make one replica, and how many replicas.",
+        json_schema_extra=cel_rules(
+            cel(
+                "self.replicas == 0 || self.replicas >= self.minAvailable",
+                "replicas must be 0 (idle) or at least minAvailable",
+                field=".replicas",
+            )
+        ),
+    )
     status: PodCliqueScalingGroupStatus = Field(
         default=PodCliqueScalingGroupStatus(), description="What was last seen of the replicas."
     )

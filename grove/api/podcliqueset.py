@@ -5,10 +5,22 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, ClassVar, Final
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from grove.api import durations
-from grove.api.base import CONDITION_LIST, Bool, Condition, Int32, Int64, KubeModel, LastError, Resource, Time
+from grove.api.base import (
+    CONDITION_LIST,
+    Bool,
+    Condition,
+    Int32,
+    Int64,
+    KubeModel,
+    LastError,
+    Resource,
+    Time,
+    cel,
+    cel_rules,
+)
 from grove.api.clustertopologybinding import DOMAIN_SCHEMA
 from grove.api.labels import GROVE_GROUP
 from grove.api.podclique import AutoScalingConfig, PodCliqueSpec
@@ -60,6 +72,16 @@ class HeadlessServiceConfig(KubeModel):
 class TopologyPackConstraint(KubeModel):
     """Which level of the cluster the pods must fit into."""
 
+    model_config = ConfigDict(
+        json_schema_extra=cel_rules(
+            cel(
+                "has(self.required) || has(self.preferred)",
+                "set required or preferred, or both",
+                reason="FieldValueRequired",
+            )
+        )
+    )
+
     required: str | None = Field(
         default=None,
         description="All pods within one such domain, e.g. rack, or they stay pending.",
@@ -74,6 +96,22 @@ class TopologyPackConstraint(KubeModel):
 
 class TopologyConstraint(KubeModel):
     """How close together pods must be."""
+
+    model_config = ConfigDict(
+        json_schema_extra=cel_rules(
+            cel(
+                "has(self.pack) || has(self.packDomain)",
+                "set pack",
+                field=".pack",
+                reason="FieldValueRequired",
+            ),
+            cel(
+                "!(has(self.packDomain) && has(self.pack) && has(self.pack.required))",
+                "pack.required and the deprecated packDomain mean the same: remove packDomain",
+                field=".pack.required",
+            ),
+        )
+    )
 
     topology_name: str | None = Field(
         default=None,
@@ -304,8 +342,38 @@ class PodCliqueSetStatus(KubeModel):
     update_progress: PodCliqueSetUpdateProgress | None = Field(default=None, description="The latest update.")
 
 
+def _no_pack_domain(rule: str, field: str) -> dict[str, Any]:
+    """Refuse the deprecated packDomain in new sets; sets that have it already can still be updated."""
+    return cel(
+        f"oldSelf.hasValue() || {rule}",
+        "packDomain is deprecated: write pack.required",
+        field=field,
+        reason="FieldValueForbidden",
+        on_create=True,
+    )
+
+
+def _no_pack_domain_in(items: str) -> str:
+    return f"{items}.all(x, !has(x.topologyConstraint) || !has(x.topologyConstraint.packDomain))"
+
+
 class PodCliqueSet(Resource):
     """A whole inference system: its roles, which of them scale together, how they start and where they are placed."""
+
+    model_config = ConfigDict(
+        json_schema_extra=cel_rules(
+            _no_pack_domain(
+                "!has(self.spec.template.topologyConstraint) || !has(self.spec.template.topologyConstraint.packDomain)",
+                ".spec.template.topologyConstraint.packDomain",
+            ),
+            _no_pack_domain(_no_pack_domain_in("self.spec.template.cliques"), ".spec.template.cliques"),
+            _no_pack_domain(
+                "!has(self.spec.template.podCliqueScalingGroups) || "
+                + _no_pack_domain_in("self.spec.template.podCliqueScalingGroups"),
+                ".spec.template.podCliqueScalingGroups",
+            ),
+        )
+    )
 
     GROUP: ClassVar[str] = GROVE_GROUP
     KIND: ClassVar[str] = "PodCliqueSet"

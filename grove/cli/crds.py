@@ -1,0 +1,76 @@
+"""`grove crds`: write the CustomResourceDefinitions, or check that the files are up to date."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import click
+
+from grove.api import crd, kubernetes
+from grove.api.openapi import structural
+
+
+@click.command()
+@click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("crds"), show_default=True, metavar="DIR")
+@click.option(
+    "--check", is_flag=True, help="Write nothing; exit with 1 when a file differs from what would be written."
+)
+@click.option(
+    "--refresh-kubernetes-schemas",
+    is_flag=True,
+    help="First fetch the schemas of Kubernetes' own types, with kubectl. For a new version of Kubernetes.",
+)
+@click.option("--kubeconfig", type=click.Path(path_type=Path, exists=True), help="The cluster to fetch them from.")
+def crds(output: Path, check: bool, refresh_kubernetes_schemas: bool, kubeconfig: Path | None) -> None:
+    """Write Grove's CustomResourceDefinitions to DIR, one file each, for `kubectl apply -f DIR`."""
+    if refresh_kubernetes_schemas:
+        _refresh(kubeconfig)
+    manifests = crd.manifests()
+    if check:
+        _check(output, manifests)
+    else:
+        _write(output, manifests)
+
+
+def _check(folder: Path, manifests: dict[str, str]) -> None:
+    present = {path.name for path in folder.glob("*.yaml")}
+    problems = [f"{folder / name} is missing" for name in sorted(manifests.keys() - present)]
+    problems += [f"{folder / name} is not one of Grove's" for name in sorted(present - manifests.keys())]
+    problems += [
+        f"{folder / name} differs from the models"
+        for name in sorted(manifests.keys() & present)
+        if (folder / name).read_text(encoding="utf-8") != manifests[name]
+    ]
+    if problems:
+        raise click.ClickException("\n".join([*problems, f"Run `grove crds -o {folder}` and commit the result."]))
+    click.echo(f"{folder}: {len(manifests)} CustomResourceDefinitions are up to date")
+
+
+def _write(folder: Path, manifests: dict[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in manifests.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        click.echo(f"{folder / name}: {len(text.encode()) / 1024:.0f} KiB")
+
+
+def _refresh(kubeconfig: Path | None) -> None:
+    version = _get("/version", kubeconfig)["gitVersion"]
+    for name, source in kubernetes.SOURCES.items():
+        schema = structural(_get(source.path, kubeconfig), source.schema)
+        path = Path(kubernetes.__path__[0]) / f"{name}.json"
+        path.write_text(kubernetes.dump(version, schema), encoding="utf-8")
+        click.echo(f"{path}: from Kubernetes {version}")
+
+
+def _get(path: str, kubeconfig: Path | None) -> dict[str, str]:
+    command = ["kubectl", *(["--kubeconfig", str(kubeconfig)] if kubeconfig else []), "get", "--raw", path]
+    try:
+        result = subprocess.run(command, check=True, capture_output=True, text=True)
+    except FileNotFoundError as exc:
+        raise click.ClickException("kubectl is needed to fetch schemas, and is not on the PATH") from exc
+    except subprocess.CalledProcessError as exc:
+        raise click.ClickException(f"could not fetch {path}: {exc.stderr.strip()}") from exc
+    document: dict[str, str] = json.loads(result.stdout)
+    return document
