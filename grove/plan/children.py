@@ -1,18 +1,21 @@
-"""The objects a PodCliqueSet and its scaling groups should have, as wire objects. Pods are in `pods`, PodGangs in `gangs`."""
+"""The objects a PodCliqueSet and its scaling groups should have, as wire objects.
+
+Pods are built in `pods`, PodGangs in `gangs`.
+"""
 
 from typing import Any
 
 from grove.api import labels, names
-from grove.api.podclique import AutoScalingConfig, PodCliqueTemplateSpec
-from grove.api.podcliqueset import PodCliqueScalingGroupConfig
+from grove.api.labels import Component, Env
+from grove.api.podclique import AutoScalingConfig
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
-from grove.plan.kinds import GROVE_API_VERSION
+from grove.api.podcliqueset import PodCliqueScalingGroupConfig, PodCliqueTemplateSpec
 from grove.plan.template import Template, min_available, owner_reference, template_pods
 
 
 def managed_labels(set_name: str, component: str, name: str | None = None) -> dict[str, str]:
     """Labels of every object the operator makes; `name` is left out on PodGangs."""
-    result = {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.PART_OF: set_name, labels.COMPONENT: component}
+    result = {labels.MANAGED_BY: labels.MANAGED_BY_GROVE, labels.PART_OF: set_name, labels.COMPONENT: component}
     if name is not None:
         result[labels.NAME] = name
     return result
@@ -22,16 +25,19 @@ def headless_service(template: Template, replica: int) -> dict[str, Any]:
     """The headless Service that gives the pods of one set replica their DNS names."""
     name = names.headless_service_name(template.name, replica)
     config = template.pcs.spec.template.headless_service_config
-    index = {labels.REPLICA_INDEX: str(replica)}
+    index = {labels.PODCLIQUESET_REPLICA_INDEX: str(replica)}
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": _metadata(
-            template, name, managed_labels(template.name, labels.COMPONENT_SERVICE, name) | index, _owned_by_set(template)
+            template,
+            name,
+            managed_labels(template.name, Component.HEADLESS_SERVICE.value, name) | index,
+            _owned_by_set(template),
         ),
         "spec": {
             "clusterIP": "None",
-            "selector": {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.PART_OF: template.name} | index,
+            "selector": {labels.MANAGED_BY: labels.MANAGED_BY_GROVE, labels.PART_OF: template.name} | index,
             "publishNotReadyAddresses": config.publish_not_ready_addresses if config else True,
         },
     }
@@ -40,15 +46,20 @@ def headless_service(template: Template, replica: int) -> dict[str, Any]:
 def standalone_podclique(template: Template, replica: int, clique: PodCliqueTemplateSpec) -> dict[str, Any]:
     """The PodClique of a clique that is in no scaling group."""
     name = names.podclique_name(template.name, replica, clique.name)
-    tags = managed_labels(template.name, labels.COMPONENT_PODCLIQUE, name) | {
-        labels.REPLICA_INDEX: str(replica),
-        labels.POD_GANG: names.base_podgang_name(template.name, replica),
+    tags = managed_labels(template.name, Component.PODCLIQUE.value, name) | {
+        labels.PODCLIQUESET_REPLICA_INDEX: str(replica),
+        labels.PODGANG: names.base_podgang_name(template.name, replica),
     }
     return _podclique(template, clique, name, tags, clique.spec.pod_spec, _owned_by_set(template))
 
 
 def member_podclique(
-    template: Template, group: str, scaling_group: PodCliqueScalingGroup, replica: int, index: int, clique: PodCliqueTemplateSpec
+    template: Template,
+    group: str,
+    scaling_group: PodCliqueScalingGroup,
+    replica: int,
+    index: int,
+    clique: PodCliqueTemplateSpec,
 ) -> dict[str, Any]:
     """The PodClique of `clique` in replica `index` of a scaling group.
 
@@ -57,30 +68,36 @@ def member_podclique(
     config = template.groups[group]
     name = names.scaling_group_podclique_name(scaling_group.name, index, clique.name)
     base = names.base_podgang_name(template.name, replica)
-    tags = managed_labels(template.name, labels.COMPONENT_SCALING_GROUP_PODCLIQUE, name) | {
-        labels.REPLICA_INDEX: str(replica),
+    tags = managed_labels(template.name, Component.SCALING_GROUP_PODCLIQUE.value, name) | {
+        labels.PODCLIQUESET_REPLICA_INDEX: str(replica),
         labels.SCALING_GROUP: scaling_group.name,
         labels.SCALING_GROUP_REPLICA_INDEX: str(index),
     }
     if index < config.min_available:
-        tags[labels.POD_GANG] = base
+        tags[labels.PODGANG] = base
     else:
-        tags[labels.POD_GANG] = names.scaled_podgang_name(scaling_group.name, index, config.min_available)
-        tags[labels.BASE_POD_GANG] = base
+        tags[labels.PODGANG] = names.scaled_podgang_name(scaling_group.name, index, config.min_available)
+        tags[labels.BASE_PODGANG] = base
     pod_spec = with_env(clique.spec.pod_spec, scaling_group_env(template_pods(template, group)))
-    owner = owner_reference(GROVE_API_VERSION, "PodCliqueScalingGroup", scaling_group.name, scaling_group.uid)
+    owner = owner_reference(labels.API_VERSION, "PodCliqueScalingGroup", scaling_group.name, scaling_group.uid)
     return _podclique(template, clique, name, tags, pod_spec, owner)
 
 
 def scaling_group(template: Template, replica: int, config: PodCliqueScalingGroupConfig) -> dict[str, Any]:
     """The PodCliqueScalingGroup of one set replica. It takes no user labels; the template has none for it."""
     name = names.scaling_group_name(template.name, replica, config.name)
-    tags = managed_labels(template.name, labels.COMPONENT_SCALING_GROUP, name) | {labels.REPLICA_INDEX: str(replica)}
+    tags = managed_labels(template.name, Component.SCALING_GROUP.value, name) | {
+        labels.PODCLIQUESET_REPLICA_INDEX: str(replica)
+    }
     return {
-        "apiVersion": GROVE_API_VERSION,
+        "apiVersion": labels.API_VERSION,
         "kind": "PodCliqueScalingGroup",
         "metadata": _metadata(
-            template, name, tags, _owned_by_set(template), {**config.annotations, labels.TEMPLATE_REPLICAS: str(config.replicas)}
+            template,
+            name,
+            tags,
+            _owned_by_set(template),
+            {**config.annotations, labels.TEMPLATE_REPLICAS: str(config.replicas)},
         ),
         "spec": {
             "replicas": config.replicas,
@@ -107,15 +124,15 @@ def autoscalers(template: Template, replica: int) -> list[dict[str, Any]]:
 def scaling_group_env(pods: int) -> list[dict[str, Any]]:
     """Environment that members of a scaling group get through their PodClique's podSpec, in the documented order."""
     return [
-        _field_env(labels.ENV_PCSG_NAME, labels.SCALING_GROUP),
-        {"name": labels.ENV_PCSG_TEMPLATE_NUM_PODS, "value": str(pods)},
-        _field_env(labels.ENV_PCSG_INDEX, labels.SCALING_GROUP_REPLICA_INDEX),
-        _field_env(labels.ENV_PCSG_POD_INDEX, labels.SCALING_GROUP_POD_INDEX),
+        _field_env(Env.PCSG_NAME.value, labels.SCALING_GROUP),
+        {"name": Env.PCSG_TEMPLATE_NUM_PODS.value, "value": str(pods)},
+        _field_env(Env.PCSG_INDEX.value, labels.SCALING_GROUP_REPLICA_INDEX),
+        _field_env(Env.PCSG_POD_INDEX.value, labels.SCALING_GROUP_POD_INDEX),
     ]
 
 
 def with_env(pod_spec: dict[str, Any], env: list[dict[str, Any]]) -> dict[str, Any]:
-    """A podSpec whose containers and init containers see `env` first; the user's variables of the same name are dropped.
+    """A podSpec whose containers and init containers see `env` first, without the user's variables of the same name.
 
     First, because `$(VAR)` expands only variables that stand before. The given podSpec is not changed.
     """
@@ -153,7 +170,7 @@ def _podclique(
         spec["autoScalingConfig"] = clique.spec.auto_scaling_config.to_wire()
     tags = {**clique.labels, **tags, labels.POD_TEMPLATE_HASH: template.pod_template_hashes[clique.name]}
     return {
-        "apiVersion": GROVE_API_VERSION,
+        "apiVersion": labels.API_VERSION,
         "kind": "PodClique",
         "metadata": _metadata(template, name, tags, owner, annotations),
         "spec": spec,
@@ -162,7 +179,7 @@ def _podclique(
 
 def _autoscaler(template: Template, kind: str, target: str, config: AutoScalingConfig) -> dict[str, Any]:
     spec: dict[str, Any] = {
-        "scaleTargetRef": {"apiVersion": GROVE_API_VERSION, "kind": kind, "name": target},
+        "scaleTargetRef": {"apiVersion": labels.API_VERSION, "kind": kind, "name": target},
         "maxReplicas": config.max_replicas,
     }
     if config.min_replicas is not None:
@@ -173,14 +190,14 @@ def _autoscaler(template: Template, kind: str, target: str, config: AutoScalingC
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
         "metadata": _metadata(
-            template, target, managed_labels(template.name, labels.COMPONENT_AUTOSCALER, target), _owned_by_set(template)
+            template, target, managed_labels(template.name, Component.HPA.value, target), _owned_by_set(template)
         ),
         "spec": spec,
     }
 
 
 def _owned_by_set(template: Template) -> list[dict[str, Any]]:
-    return owner_reference(GROVE_API_VERSION, "PodCliqueSet", template.name, template.uid)
+    return owner_reference(labels.API_VERSION, "PodCliqueSet", template.name, template.uid)
 
 
 def _metadata(

@@ -15,8 +15,8 @@ _UNITS = {
 def covers(live: Any, desired: Any) -> bool:
     """True when `live` says everything `desired` says.
 
-    Keys that only `live` has are the API server's defaults or somebody else's and do not count; lists must match element
-    by element; quantities are compared by value, because the API server rewrites them ("1000m" becomes "1").
+    Keys that only `live` has are the API server's defaults or somebody else's and do not count; lists must match
+    element by element; quantities are compared by value, because the API server rewrites them ("1000m" becomes "1").
     """
     if isinstance(desired, dict):
         return isinstance(live, dict) and all(key in live and covers(live[key], item) for key, item in desired.items())

@@ -4,12 +4,12 @@ The base gang holds the standalone cliques and the first minAvailable replicas o
 replica of a scaling group is a scaled gang of its own. A clique with 0 replicas is idle and in no gang.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from grove.api import labels, names
+from grove.api import names
 from grove.api.podclique import PodClique
+from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podcliqueset import PodCliqueScalingGroupConfig
 from grove.plan.observed import PodView
 from grove.plan.template import Template, min_available
@@ -85,16 +85,24 @@ class GangState:
         return all(group.ready >= group.member.min_replicas for group in self.groups)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """What exists of one set replica: the snapshot that gang and replica plans are made from."""
+    """What exists of one set replica, as far as its gangs depend on it."""
 
-    podcliques: dict[str, PodClique] = field(default_factory=dict)
-    """by name; only those our set or its scaling groups own"""
-    scaling_group_replicas: dict[str, int] = field(default_factory=dict)
+    podcliques: Mapping[str, PodClique] = field(default_factory=dict)
+    """by name; only those that the set or its scaling groups own"""
+    scaling_group_replicas: Mapping[str, int] = field(default_factory=dict)
     """live spec.replicas by group name of the template; the template's value stands in where the object is missing"""
-    pods: dict[str, list[PodView]] = field(default_factory=dict)
+    pods: Mapping[str, Iterable[PodView]] = field(default_factory=dict)
     """by uid of the owning PodClique"""
+
+
+def live_group_replicas(
+    template: Template, replica: int, scaling_groups: Mapping[str, PodCliqueScalingGroup]
+) -> dict[str, int]:
+    """Live replicas of a set replica's scaling groups (`scaling_groups` by name), by the template's group names."""
+    named = {group: names.scaling_group_name(template.name, replica, group) for group in template.groups}
+    return {group: scaling_groups[name].spec.replicas for group, name in named.items() if name in scaling_groups}
 
 
 def expected_gangs(template: Template, replica: int, view: ReplicaView) -> list[Gang]:
@@ -141,44 +149,6 @@ def gates_to_lift(state: GangState, base: GangState | None) -> list[PodView]:
     else:
         return []
     return [pod for group in open_groups for pod in group.pods if pod.gated]
-
-
-def podgang_spec(template: Template, state: GangState) -> dict[str, Any]:
-    """The wire spec of a PodGang: groups in template order, references sorted by pod name."""
-    spec: dict[str, Any] = {
-        "podgroups": [
-            {
-                "name": group.member.podclique,
-                "minReplicas": group.member.min_replicas,
-                "podReferences": [{"namespace": pod.namespace, "name": pod.name} for pod in group.pods],
-            }
-            for group in state.groups
-        ]
-    }
-    if template.priority_class_name:
-        spec["priorityClassName"] = template.priority_class_name
-    return spec
-
-
-def podgang_labels(template: Template) -> dict[str, str]:
-    """Labels of a PodGang besides the mirrored ones of its set."""
-    return {
-        labels.MANAGED_BY: labels.MANAGED_BY_VALUE,
-        labels.PART_OF: template.name,
-        labels.COMPONENT: labels.COMPONENT_PODGANG,
-        labels.SCHEDULER_NAME: template.scheduler_name,
-    }
-
-
-def shortfall(groups: Sequence[GroupState], have: Mapping[str, int], need: Mapping[str, int]) -> str:
-    """The sentence that names the groups that lack pods: `simple1-0-pca has 1 of 3, …`."""
-    lacking = [
-        f"{group.member.podclique} has {have[group.member.podclique]} of {need[group.member.podclique]}"
-        for group in groups
-        if have[group.member.podclique] < need[group.member.podclique]
-    ]
-    more = f" and {len(lacking) - 5} more groups" if len(lacking) > 5 else ""
-    return ", ".join(lacking[:5]) + more
 
 
 def _member(template: Template, view: ReplicaView, podclique: str, clique: str) -> list[Member]:

@@ -4,9 +4,6 @@ from typing import Final
 
 from grove.runtime.resources import ResourceType
 
-GROVE_API_VERSION: Final = "grove.io/v1alpha1"
-SCHEDULER_API_VERSION: Final = "scheduler.grove.io/v1alpha1"
-
 PODCLIQUESET: Final = ResourceType("grove.io", "v1alpha1", "podcliquesets", "PodCliqueSet")
 PODCLIQUESCALINGGROUP: Final = ResourceType("grove.io", "v1alpha1", "podcliquescalinggroups", "PodCliqueScalingGroup")
 PODCLIQUE: Final = ResourceType("grove.io", "v1alpha1", "podcliques", "PodClique")

@@ -59,7 +59,7 @@ class PodView:
     @property
     def gated(self) -> bool:
         """Our own scheduling gate is still on the pod."""
-        return labels.POD_GANG_GATE in self.gates
+        return labels.POD_GATE in self.gates
 
     @classmethod
     def from_wire(cls, obj: dict[str, Any]) -> Self:
@@ -84,8 +84,8 @@ class PodView:
             resource_version=int(metadata.get("resourceVersion") or 0),
             owner_uid=intern(_controller_uid(metadata)),
             set_name=intern(tags.get(labels.PART_OF) or ""),
-            replica_index=intern(tags.get(labels.REPLICA_INDEX) or ""),
-            gang=intern(tags.get(labels.POD_GANG) or ""),
+            replica_index=intern(tags.get(labels.PODCLIQUESET_REPLICA_INDEX) or ""),
+            gang=intern(tags.get(labels.PODGANG) or ""),
             template_hash=intern(tags.get(labels.POD_TEMPLATE_HASH) or ""),
             index=_index(tags.get(labels.POD_INDEX), spec.get("hostname")),
             created=_epoch(metadata.get("creationTimestamp")),

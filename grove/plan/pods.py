@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from grove.api import labels, names
+from grove.api.labels import Env
 from grove.api.podclique import PodClique
 from grove.plan.children import with_env
-from grove.plan.kinds import GROVE_API_VERSION, POD
+from grove.plan.kinds import POD
 from grove.plan.observed import PodView
-from grove.plan.template import DEFAULT_SCHEDULER, owner_reference
+from grove.plan.ranks import RankOffset
+from grove.plan.template import owner_reference
 from grove.runtime.writes import Create, Delete, Write
 
 REFILL_SPACING = 10.0
-"""Seconds between two pods of one slot when the first ended by itself (Failed, evicted, Succeeded): no storm of pods."""
+"""Seconds between two pods of one slot when the first ended by itself (Failed, evicted, Succeeded), against storms."""
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
@@ -34,7 +36,7 @@ def plan_pods(
     pods: Iterable[PodView],
     *,
     last_occupants: Mapping[int, str],
-    rank_offset: "RankOffset | None",
+    rank_offset: RankOffset | None,
     now: float,
 ) -> PodPlan:
     """Bring the number of active pods to spec.replicas: fill the lowest free indices, or delete the surplus.
@@ -46,7 +48,12 @@ def plan_pods(
     wanted = podclique.spec.replicas or 0
     seen = list(pods)
     slots, surplus = _slots([pod for pod in seen if pod.active])
-    victims = surplus + scale_in_order(slots.values(), podclique.labels.get(labels.POD_TEMPLATE_HASH, ""))[: max(len(slots) - wanted, 0)]
+    victims = (
+        surplus
+        + scale_in_order(slots.values(), podclique.labels.get(labels.POD_TEMPLATE_HASH, ""))[
+            : max(len(slots) - wanted, 0)
+        ]
+    )
     gone = [pod for pod in seen if not pod.active]
     creates: list[Write] = []
     refilled: set[int] = set()
@@ -54,7 +61,9 @@ def plan_pods(
     taken = {pod.name: pod.index for pod in seen}
     for index in _lowest_free(slots, wanted - len(slots)):
         before = [pod for pod in gone if pod.index == index]
-        wait = max((pod.created + REFILL_SPACING - now for pod in before if pod.finished and not pod.deleting), default=0.0)
+        wait = max(
+            (pod.created + REFILL_SPACING - now for pod in before if pod.finished and not pod.deleting), default=0.0
+        )
         if wait > 0:
             waits.append(wait)
             continue
@@ -64,9 +73,11 @@ def plan_pods(
         refilled.add(index)
         creates.append(Create(POD, build_pod(podclique, index, name, rank_offset)))
     full = len(slots) >= wanted
-    leftovers = [pod for pod in gone if pod.finished and not pod.deleting and (full or pod.index in refilled or pod.index < 0)]
+    leftovers = [
+        pod for pod in gone if pod.finished and not pod.deleting and (full or pod.index in refilled or pod.index < 0)
+    ]
     deletes = [_delete(pod, "surplus") for pod in victims] + [_delete(pod, "ended") for pod in leftovers]
-    return PodPlan(tuple(creates + deletes), min(waits, default=None))
+    return PodPlan((*creates, *deletes), min(waits, default=None))
 
 
 def pod_name(podclique: str, uid: str, index: int, predecessor: str, taken: Mapping[str, int]) -> str:
@@ -104,57 +115,31 @@ def scale_in_order(pods: Iterable[PodView], template_hash: str) -> list[PodView]
     return sorted(pods, key=key)
 
 
-def build_pod(podclique: PodClique, index: int, name: str, rank_offset: "RankOffset | None") -> dict[str, Any]:
+def build_pod(podclique: PodClique, index: int, name: str, rank_offset: RankOffset | None) -> dict[str, Any]:
     """The Pod at `index` of a PodClique: its podSpec with Grove's gate, environment, hostname and labels."""
     own = podclique.labels
     set_name = own.get(labels.PART_OF, "")
-    set_replica = own.get(labels.REPLICA_INDEX, "0")
+    set_replica = own.get(labels.PODCLIQUESET_REPLICA_INDEX, "0")
     tags = {**own, labels.PODCLIQUE: podclique.name, labels.POD_INDEX: str(index)}
     if rank_offset is not None:
         tags[labels.SCALING_GROUP_POD_INDEX] = str(rank_offset.rank(index))
     service = names.headless_service_name(set_name, int(set_replica))
     spec = with_env(podclique.spec.pod_spec, _pod_env(podclique, set_name, set_replica, service))
-    gates = [gate for gate in spec.get("schedulingGates") or () if gate.get("name") != labels.POD_GANG_GATE]
-    spec["schedulingGates"] = [{"name": labels.POD_GANG_GATE}, *gates]
+    gates = [gate for gate in spec.get("schedulingGates") or () if gate.get("name") != labels.POD_GATE]
+    spec["schedulingGates"] = [{"name": labels.POD_GATE}, *gates]
     spec["hostname"] = names.pod_hostname(podclique.name, index)
     spec["subdomain"] = service
-    spec["schedulerName"] = spec.get("schedulerName") or DEFAULT_SCHEDULER
+    spec["schedulerName"] = spec.get("schedulerName") or labels.DEFAULT_SCHEDULER
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": podclique.namespace,
         "labels": tags,
-        "ownerReferences": owner_reference(GROVE_API_VERSION, "PodClique", podclique.name, podclique.uid),
+        "ownerReferences": owner_reference(labels.API_VERSION, "PodClique", podclique.name, podclique.uid),
     }
     annotations = {k: v for k, v in podclique.annotations.items() if k not in _NOT_FOR_PODS}
     if annotations:
         metadata["annotations"] = annotations
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-@dataclass(frozen=True, slots=True)
-class RankOffset:
-    """Where a clique's pods stand among all pods of one scaling-group replica (label and env of the group's pod index).
-
-    Ranks come from the template's counts: the cliques laid end to end in cliqueNames order. Pods beyond a clique's
-    template count follow after all template pods, interleaved by clique, so no rank is given twice.
-    """
-
-    start: int
-    """template pods of the cliques before this one"""
-    count: int
-    """template pods of this clique"""
-    total: int
-    """template pods of all cliques"""
-    position: int
-    """position of this clique in cliqueNames"""
-    cliques: int
-    """number of cliques in the group"""
-
-    def rank(self, index: int) -> int:
-        """Rank of the pod at `index` of this clique."""
-        if index < self.count:
-            return self.start + index
-        return self.total + (index - self.count) * self.cliques + self.position
 
 
 _NOT_FOR_PODS = frozenset({labels.TEMPLATE_REPLICAS, "kubectl.kubernetes.io/last-applied-configuration"})
@@ -163,11 +148,11 @@ _NOT_FOR_PODS = frozenset({labels.TEMPLATE_REPLICAS, "kubectl.kubernetes.io/last
 def _pod_env(podclique: PodClique, set_name: str, set_replica: str, service: str) -> list[dict[str, Any]]:
     index = {"fieldRef": {"fieldPath": f"metadata.labels['{labels.POD_INDEX}']"}}
     return [
-        {"name": labels.ENV_PCS_NAME, "value": set_name},
-        {"name": labels.ENV_PCS_INDEX, "value": set_replica},
-        {"name": labels.ENV_PCLQ_NAME, "value": podclique.name},
-        {"name": labels.ENV_HEADLESS_SERVICE, "value": f"{service}.{podclique.namespace}.svc.cluster.local"},
-        {"name": labels.ENV_PCLQ_POD_INDEX, "valueFrom": index},
+        {"name": Env.PCS_NAME.value, "value": set_name},
+        {"name": Env.PCS_INDEX.value, "value": set_replica},
+        {"name": Env.PCLQ_NAME.value, "value": podclique.name},
+        {"name": Env.HEADLESS_SERVICE.value, "value": f"{service}.{podclique.namespace}.svc.cluster.local"},
+        {"name": Env.PCLQ_POD_INDEX.value, "valueFrom": index},
     ]
 
 

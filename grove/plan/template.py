@@ -1,13 +1,12 @@
-"""What a PodCliqueSet's template means: its cliques and groups by name, with their hashes, worked out once per object."""
+"""What a PodCliqueSet's template means: cliques and groups by name, and their hashes, worked out once per object."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from grove.api.podclique import PodCliqueTemplateSpec
-from grove.api.podcliqueset import PodCliqueScalingGroupConfig, PodCliqueSet
+from grove.api.labels import DEFAULT_SCHEDULER
+from grove.api.podcliqueset import PodCliqueScalingGroupConfig, PodCliqueSet, PodCliqueTemplateSpec
 from grove.plan import hashes
-
-DEFAULT_SCHEDULER = "default-scheduler"
 
 
 class Template:
@@ -79,7 +78,7 @@ def min_available(clique: PodCliqueTemplateSpec) -> int:
     return max(clique.spec.min_available or 1, 1)
 
 
-def mirrored(mapping: dict[str, str]) -> dict[str, str]:
+def mirrored(mapping: Mapping[str, str]) -> dict[str, str]:
     """The labels or annotations of a set that its PodGangs carry too: all but Grove's and kubectl's own."""
     return {k: v for k, v in mapping.items() if not k.startswith(("grove.io/", "kubectl.kubernetes.io/"))}
 

@@ -1,0 +1,143 @@
+"""A PodClique's object and status. Its pods are planned in `pods`."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from grove.api import labels, names
+from grove.api.labels import ConditionType, Reason
+from grove.api.podclique import PodClique
+from grove.plan.conditions import Want, merged
+from grove.plan.diff import covers, replacement
+from grove.plan.kinds import PODCLIQUE
+from grove.plan.observed import PodView
+from grove.plan.template import Template
+from grove.plan.update import patch_for, three_way_replicas
+from grove.runtime.writes import Create, Write
+
+
+def ensure_podclique(live: PodClique | None, desired: dict[str, Any]) -> list[Write]:
+    """Create a PodClique or bring it in line with its template; the replicas belong to whoever scales it."""
+    if live is None:
+        return [Create(PODCLIQUE, desired)]
+    if live.deleting:
+        return []
+    want, have = desired["spec"], live.wire.get("spec") or {}
+    changes = {
+        key: replacement(have.get(key), want.get(key))
+        for key in ("roleName", "minAvailable", "podSpec", "autoScalingConfig")
+        if not covers(have.get(key), want.get(key)) or _stale(live, desired, key)
+    }
+    live_replicas = 1 if live.spec.replicas is None else live.spec.replicas
+    replicas = three_way_replicas(
+        live, live_replicas, want["replicas"], has_autoscaler=want.get("autoScalingConfig") is not None
+    )
+    if replicas != live_replicas:
+        changes["replicas"] = replicas
+    return patch_for(PODCLIQUE, live.wire, desired, changes)
+
+
+def podclique_status(
+    podclique: PodClique, pods: Iterable[PodView], template: Template | None, errors: Sequence[dict[str, Any]], now: str
+) -> dict[str, Any]:
+    """The status a PodClique should show (API doc 1.8). Pods that ended or are being deleted count nowhere.
+
+    `now` is RFC 3339.
+    """
+    present = [pod for pod in pods if pod.active]
+    target = podclique.labels.get(labels.POD_TEMPLATE_HASH, "")
+    replicas = len(present)
+    scheduled = sum(pod.scheduled for pod in present)
+    updated = sum(pod.template_hash == target for pod in present)
+    live = podclique.wire.get("status") or {}
+    status: dict[str, Any] = {
+        "observedGeneration": podclique.generation,
+        "replicas": replicas,
+        "readyReplicas": sum(pod.ready for pod in present),
+        "updatedReplicas": updated,
+        "scheduleGatedReplicas": sum(pod.schedule_gated for pod in present),
+        "scheduledReplicas": scheduled,
+        "conditions": merged(live.get("conditions") or (), _conditions(podclique, present, scheduled), now),
+        "lastErrors": list(errors),
+    }
+    if labels.SCALING_GROUP not in podclique.labels:
+        set_name = podclique.labels.get(labels.PART_OF, "")
+        status["hpaPodSelector"] = names.podclique_selector(set_name, podclique.name)
+    if template is not None and updated == replicas and runs(podclique, template):
+        status["currentPodTemplateHash"] = target
+        status["currentPodCliqueSetGenerationHash"] = template.generation_hash
+    return status
+
+
+def runs(podclique: PodClique, template: Template) -> bool:
+    """Whether a PodClique carries the pod template its set has now."""
+    clique = clique_of(podclique, template)
+    return clique is not None and podclique.labels.get(labels.POD_TEMPLATE_HASH) == template.pod_template_hashes[clique]
+
+
+def clique_of(podclique: PodClique, template: Template) -> str | None:
+    """The template's name of a PodClique's clique; exact, since one clique's name may end in another's."""
+    replica = podclique.labels.get(labels.PODCLIQUESET_REPLICA_INDEX, "")
+    group = podclique.labels.get(labels.SCALING_GROUP)
+    if group is None:
+        prefix = f"{template.name}-{replica}-"
+    else:
+        prefix = f"{group}-{podclique.labels.get(labels.SCALING_GROUP_REPLICA_INDEX, '')}-"
+    clique = podclique.name.removeprefix(prefix)
+    return clique if podclique.name.startswith(prefix) and clique in template.cliques else None
+
+
+def is_updated(podclique: PodClique, template: Template) -> bool:
+    """Whether the PodClique's status says that it runs the set's template with enough ready pods (API doc 1.7)."""
+    status = podclique.status
+    minimum = 0 if idle(podclique) else podclique.spec.min_available or 1
+    return (
+        runs(podclique, template)
+        and status.current_pod_template_hash == podclique.labels.get(labels.POD_TEMPLATE_HASH)
+        and status.current_pod_clique_set_generation_hash == template.generation_hash
+        and status.ready_replicas >= minimum
+        and status.updated_replicas >= minimum
+    )
+
+
+def is_available(podclique: PodClique | None) -> bool:
+    """Whether the PodClique exists, is not going, and has minAvailable ready pods; an idle one is available."""
+    if podclique is None or podclique.deleting:
+        return False
+    return idle(podclique) or podclique.status.ready_replicas >= (podclique.spec.min_available or 1)
+
+
+def idle(podclique: PodClique) -> bool:
+    """0 replicas: no pods wanted, no member of a gang, no breach."""
+    return podclique.spec.replicas == 0
+
+
+def _stale(live: PodClique, desired: dict[str, Any], key: str) -> bool:
+    """A podSpec of another template is replaced whole, so that removed fields go too."""
+    hashes = [meta.get(labels.POD_TEMPLATE_HASH) for meta in (live.labels, desired["metadata"]["labels"])]
+    return key == "podSpec" and hashes[0] != hashes[1]
+
+
+def _conditions(podclique: PodClique, present: Sequence[PodView], scheduled: int) -> list[Want]:
+    minimum = 0 if idle(podclique) else podclique.spec.min_available or 1
+    enough = scheduled >= minimum
+    return [
+        Want(
+            ConditionType.POD_CLIQUE_SCHEDULED,
+            enough,
+            Reason.SUFFICIENT_SCHEDULED_PODS if enough else Reason.INSUFFICIENT_SCHEDULED_PODS,
+            f"{scheduled} pods are scheduled, at least {minimum} are needed",
+        ),
+        _breach(present, scheduled, minimum),
+    ]
+
+
+def _breach(present: Sequence[PodView], scheduled: int, minimum: int) -> Want:
+    kind = ConditionType.MIN_AVAILABLE_BREACHED
+    if scheduled < minimum:
+        text = f"{scheduled} pods are scheduled, at least {minimum} are needed"
+        return Want(kind, True, Reason.SCHEDULED_REPLICAS_BELOW_MIN_AVAILABLE, text)
+    bad = sum(pod.scheduled and (pod.errored or pod.started_not_ready) for pod in present)
+    text = f"{scheduled - bad} pods are ready or starting, at least {minimum} are needed"
+    if scheduled - bad < minimum:
+        return Want(kind, True, Reason.INSUFFICIENT_READY_PODS, text)
+    return Want(kind, False, Reason.SUFFICIENT_READY_PODS, text)

@@ -1,0 +1,162 @@
+"""A PodCliqueScalingGroup: its PodCliques and its status."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grove.api import labels, names
+from grove.api.base import find_condition
+from grove.api.labels import ConditionType, Reason
+from grove.api.podclique import PodClique
+from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
+from grove.api.podcliqueset import PodCliqueScalingGroupConfig
+from grove.plan.children import member_podclique
+from grove.plan.conditions import Want, merged
+from grove.plan.diff import covers
+from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP
+from grove.plan.podclique import ensure_podclique, is_available, is_updated
+from grove.plan.template import Template
+from grove.plan.update import patch_for, three_way_replicas
+from grove.runtime.writes import Create, Delete, Write
+
+
+def ensure_scaling_group(
+    live: PodCliqueScalingGroup | None, desired: dict[str, Any], config: PodCliqueScalingGroupConfig
+) -> list[Write]:
+    """Create a scaling group or bring it in line with its template; the replicas belong to whoever scales it."""
+    if live is None:
+        return [Create(PODCLIQUESCALINGGROUP, desired)]
+    if live.deleting:
+        return []
+    want, have = desired["spec"], live.wire.get("spec") or {}
+    changes = {key: want[key] for key in ("minAvailable", "cliqueNames") if not covers(have.get(key), want[key])}
+    replicas = three_way_replicas(
+        live, live.spec.replicas, config.replicas, has_autoscaler=config.scale_config is not None
+    )
+    if replicas != live.spec.replicas:
+        changes["replicas"] = replicas
+    return patch_for(PODCLIQUESCALINGGROUP, live.wire, desired, changes)
+
+
+def group_of(scaling_group: PodCliqueScalingGroup, template: Template) -> str | None:
+    """The template's name of a scaling group."""
+    replica = set_replica(scaling_group)
+    expected = {names.scaling_group_name(template.name, replica, group): group for group in template.groups}
+    return expected.get(scaling_group.name)
+
+
+def set_replica(scaling_group: PodCliqueScalingGroup) -> int:
+    """Index of the set replica a scaling group belongs to; -1 when its label does not tell."""
+    text = scaling_group.labels.get(labels.PODCLIQUESET_REPLICA_INDEX, "")
+    return int(text) if text.isascii() and text.isdigit() else -1
+
+
+def plan_members(
+    scaling_group: PodCliqueScalingGroup, template: Template, live: Mapping[str, PodClique]
+) -> tuple[Write, ...]:
+    """The writes that give every replica its PodCliques and remove those of replicas that went.
+
+    `live` holds the PodCliques the group owns, by name. Scale-in takes the highest indices (reference 6.2).
+    """
+    group = group_of(scaling_group, template)
+    if group is None or scaling_group.deleting or set_replica(scaling_group) >= template.replicas:
+        return ()
+    writes: list[Write] = []
+    expected: set[str] = set()
+    for index in range(scaling_group.spec.replicas):
+        for clique in template.members(group):
+            desired = member_podclique(template, group, scaling_group, set_replica(scaling_group), index, clique)
+            expected.add(desired["metadata"]["name"])
+            writes += ensure_podclique(live.get(desired["metadata"]["name"]), desired)
+    gone = [pclq for name, pclq in live.items() if name not in expected and not pclq.deleting]
+    writes += [Delete(PODCLIQUE, pclq.namespace, pclq.name, pclq.uid, "scaled in") for pclq in gone]
+    return tuple(writes)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaHealth:
+    """One replica of a scaling group."""
+
+    complete: bool
+    breached: bool
+    scheduled: bool
+    available: bool
+    updated: bool
+
+
+def replica_health(cliques: Iterable[PodClique | None], template: Template) -> ReplicaHealth:
+    """Judge one replica by the status of its PodCliques; None stands for one that does not exist."""
+    members = list(cliques)
+    present = [pclq for pclq in members if pclq is not None and not pclq.deleting]
+    complete = len(present) == len(members)
+    scheduled = complete and all(_condition(pclq, ConditionType.POD_CLIQUE_SCHEDULED) for pclq in present)
+    available = scheduled and all(is_available(pclq) for pclq in present)
+    return ReplicaHealth(
+        complete=complete,
+        breached=any(_condition(pclq, ConditionType.MIN_AVAILABLE_BREACHED) for pclq in present),
+        scheduled=scheduled,
+        available=available,
+        updated=available and all(is_updated(pclq, template) for pclq in present),
+    )
+
+
+def scaling_group_status(
+    scaling_group: PodCliqueScalingGroup,
+    template: Template | None,
+    live: Mapping[str, PodClique],
+    errors: Sequence[dict[str, Any]],
+    now: str,
+) -> dict[str, Any]:
+    """The status a scaling group should show (API doc 1.9). `live` as in `plan_members`; `now` is RFC 3339."""
+    replicas = scaling_group.spec.replicas
+    status: dict[str, Any] = {
+        "observedGeneration": scaling_group.generation,
+        "replicas": replicas,
+        "selector": names.scaling_group_selector(scaling_group.labels.get(labels.PART_OF, ""), scaling_group.name),
+        "lastErrors": list(errors),
+    }
+    if template is None or group_of(scaling_group, template) is None:
+        return status
+    health = [replica_health(_replica(scaling_group, live, index), template) for index in range(replicas)]
+    have = scaling_group.wire.get("status") or {}
+    healthy = sum(replica.complete and not replica.breached for replica in health)
+    status |= {
+        "scheduledReplicas": sum(replica.scheduled for replica in health),
+        "availableReplicas": sum(replica.available for replica in health),
+        "updatedReplicas": sum(replica.updated for replica in health),
+        "conditions": merged(have.get("conditions") or (), [_breach(scaling_group, healthy)], now),
+    }
+    if all(
+        _runs_generation(pclq, template) for index in range(replicas) for pclq in _replica(scaling_group, live, index)
+    ):
+        status["currentPodCliqueSetGenerationHash"] = template.generation_hash
+    return status
+
+
+def _replica(scaling_group: PodCliqueScalingGroup, live: Mapping[str, PodClique], index: int) -> list[PodClique | None]:
+    cliques = scaling_group.spec.clique_names
+    return [live.get(names.scaling_group_podclique_name(scaling_group.name, index, clique)) for clique in cliques]
+
+
+def _runs_generation(podclique: PodClique | None, template: Template) -> bool:
+    if podclique is None or podclique.deleting:
+        return False
+    return podclique.status.current_pod_clique_set_generation_hash == template.generation_hash
+
+
+def _breach(scaling_group: PodCliqueScalingGroup, healthy: int) -> Want:
+    minimum = 0 if scaling_group.spec.replicas == 0 else scaling_group.spec.min_available
+    breached = healthy < minimum
+    return Want(
+        ConditionType.MIN_AVAILABLE_BREACHED,
+        breached,
+        Reason.INSUFFICIENT_AVAILABLE_SCALING_GROUP_REPLICAS
+        if breached
+        else Reason.SUFFICIENT_AVAILABLE_SCALING_GROUP_REPLICAS,
+        f"{healthy} replicas are not in breach, at least {minimum} are needed",
+    )
+
+
+def _condition(podclique: PodClique, kind: ConditionType) -> bool:
+    condition = find_condition(podclique.status.conditions, kind)
+    return condition is not None and condition.status == "True"
