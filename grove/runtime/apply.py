@@ -80,10 +80,15 @@ async def _send(client: Client, write: Write, on_object: OnObject | None, on_del
                 result = await _delete(client, write)
     except ApiError as error:
         return Result(write, error=error)
-    if result.object is not None and on_object is not None:
+    if result.object is None or _is_gone(result.object):
+        if on_deleted is not None:
+            uid = (result.object or {}).get("metadata", {}).get("uid", "") or getattr(write, "uid", "")
+            on_deleted(write.resource, write.namespace, write.name, uid)
+    elif on_object is not None and getattr(write, "subresource", None) in (
+        None,
+        "status",
+    ):  # /scale answers with a Scale
         on_object(write.resource, result.object)
-    if isinstance(write, Delete) and result.object is None and on_deleted is not None:
-        on_deleted(write.resource, write.namespace, write.name, write.uid)
     return result
 
 
@@ -128,12 +133,14 @@ async def _delete(client: Client, write: Delete) -> Result:
         if error.is_not_found or (error.is_conflict and write.uid):
             return Result(write)
         raise
-    return Result(write, answer if _still_exists(answer) else None)
+    return Result(write, None if "deletionTimestamp" not in answer.get("metadata", {}) else answer)
 
 
-def _still_exists(answer: dict[str, Any]) -> bool:
-    """Whether a delete only began: the object waits for a finalizer or for its grace period to pass."""
-    metadata = answer.get("metadata") or {}
-    if answer.get("kind") == "Status" or "deletionTimestamp" not in metadata:
-        return False
-    return bool(metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds"))
+def _is_gone(obj: dict[str, Any]) -> bool:
+    """Whether this is the last state of an object: deleted, with neither a finalizer nor a grace period to wait for."""
+    metadata = obj["metadata"]
+    return (
+        "deletionTimestamp" in metadata
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+    )

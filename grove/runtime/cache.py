@@ -13,6 +13,8 @@ from typing import Generic, Protocol, TypeVar
 
 logger = logging.getLogger(__name__)
 
+_NEVER = 2**63
+
 Key = tuple[str, str]
 """Namespace ("" for cluster-scoped objects) and name."""
 
@@ -101,16 +103,17 @@ class Store(Generic[T]):
         self._notify(known, obj)
         return True
 
-    def remove(self, namespace: str, name: str, uid: str, resource_version: int) -> bool:
-        """Forget the object with this uid as of ``resource_version``; return whether it was there.
+    def remove(self, namespace: str, name: str, uid: str, resource_version: int | None = None) -> bool:
+        """Forget the object with this uid as of ``resource_version`` (None: for good); return whether it was there.
 
         An object that is newer than the news stays (it left a label selection and came back), and so does another
         object of the same name.
         """
-        self._bury(uid, resource_version)
+        version = _NEVER if resource_version is None else resource_version
+        self._bury(uid, version)
         key = (namespace, name)
         known = self._objects.get(key)
-        if known is None or known.uid != uid or known.resource_version > resource_version:
+        if known is None or known.uid != uid or known.resource_version > version:
             return False
         del self._objects[key]
         self._reindex(key, known, None)

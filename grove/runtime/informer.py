@@ -25,6 +25,7 @@ _BACKOFF_CAP = 5.0
 _SLOW = 20.0
 _LONG_SILENCE = 10.0
 _BRIEF_WATCH = 1.0
+_MUTE_WATCH = 150.0
 
 
 class Informer(Generic[T]):
@@ -121,12 +122,18 @@ class Informer(Generic[T]):
             label_selector=self._label_selector,
             on_open=self._heard,
         )
+        heard = False
         async with aclosing(events):
             async for event in events:
                 self._take(event)
                 self._failures = 0
-        if time.monotonic() - start < _BRIEF_WATCH:
+                heard = True
+        lasted = time.monotonic() - start
+        if lasted < _BRIEF_WATCH:
             return self._backoff()
+        if lasted > _MUTE_WATCH and not heard:
+            # Not even a bookmark: the version lies in the future of a server whose database was restored from a backup.
+            self._resource_version = ""
         self._failures = 0
         return 0.0
 
@@ -158,9 +165,6 @@ class Informer(Generic[T]):
             seen = self._read(obj)
             if seen is not None:
                 self.store.put(seen)
-        elif int(version) < int(self._resource_version):  # the database was restored from a backup
-            self.refresh()
-            return
         self._resource_version = version
         self.last_contact = time.monotonic()
 

@@ -28,7 +28,9 @@ class Create:
 class Patch:
     """Patch one object: a dict is a JSON merge patch (RFC 7386), a list a JSON patch (RFC 6902).
 
-    With ``uid`` the patch is refused when the name belongs to another object by now.
+    With ``uid`` the patch is refused (422) when the name belongs to another object by now. The API server heeds this
+    in every JSON patch, but not in a merge patch of a custom resource's ``status``, where it ignores all metadata but
+    resourceVersion.
     """
 
     resource: ResourceType
