@@ -66,6 +66,7 @@ class Cluster:
         self.directory = directory.resolve()
         self._report = report
         self._kwok = self.directory / "kwok"
+        self._clusters = self._kwok / ".kwok" / "clusters"  # where kwokctl keeps them below the home folder
         existing = self._existing_name()
         self.name = name or existing or DEFAULT_NAME
         if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", self.name):
@@ -78,7 +79,7 @@ class Cluster:
                 f"{self.directory} holds the cluster {existing}: choose another folder for {self.name} with --dir"
             )
         self.kubeconfig = self.directory / "kubeconfig"
-        self._home = self._kwok / "clusters" / self.name
+        self._home = self._clusters / self.name
 
     # -- the whole cluster ---------------------------------------------------------------------------------------
 
@@ -127,11 +128,11 @@ class Cluster:
                 components[component.name] = "not running"
             else:
                 components[component.name] = "healthy" if answers(component.health) else "unhealthy"
-        client = self.client() if self._has_config() else None
-        server, count = client.server if client else "", (0, 0)
-        if client and components["kube-apiserver"] == "healthy":
+        server, count = "", (0, 0)
+        if self._has_config() and components["kube-apiserver"] == "healthy":
+            client = self.client()
             items = client.api("GET", "/api/v1/nodes")["items"]
-            count = (sum(map(nodes.is_ready, items)), len(items))
+            server, count = client.server, (sum(map(nodes.is_ready, items)), len(items))
         state: Literal["running", "degraded", "stopped"] = "degraded"
         if not alive:
             state = "stopped"
@@ -185,9 +186,10 @@ class Cluster:
         config = self._kwok / "cluster.yaml"
         config.write_text(kwokctl_config(programs, choose_ports()))
         create: list[str | Path] = [programs["kwokctl"], "create", "cluster", "--name", self.name]
-        # kwokctl takes options from KWOK_* variables too; none of the user's may leak in. It runs the kubectl of PATH.
+        # kwokctl takes options from KWOK_* variables too; none of the user's may leak in. KWOK_WORKDIR is no way to
+        # place the files, since it is cut at the first space; HOME is. And it runs the kubectl of PATH.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("KWOK_")}
-        environment["KWOK_WORKDIR"] = str(self._kwok)
+        environment["HOME"] = str(self._kwok)
         environment["PATH"] = f"{programs['kubectl'].parent}{os.pathsep}{environment.get('PATH', os.defpath)}"
         log = self._kwok / "create.log"
         with log.open("wb") as output:
@@ -198,12 +200,10 @@ class Cluster:
                 stderr=subprocess.STDOUT,
             )
         try:
-            started: set[str] = set()
             while kwokctl.poll() is None:
                 # Left alone it would wait for minutes for an API server that has ended long ago.
-                alive = self._alive()
-                started |= alive
-                for name in started - alive:
+                started = {file.stem for file in self._home.glob("pids/*.pid")}
+                for name in started - self._alive():
                     self._ended(name)
                 time.sleep(0.05)
         finally:
@@ -211,6 +211,8 @@ class Cluster:
             kwokctl.wait()
         if kwokctl.returncode != 0:
             raise ClusterError(f"kwokctl cannot create the cluster, see {log}:\n{_tail(log)}")
+        # From now on processes are known by what they run. These files grow stale, and kwokctl kills what they name.
+        shutil.rmtree(self._home / "pids")
         self._wait_control_plane()
 
     def _revive(self, status: Status) -> None:
@@ -278,9 +280,8 @@ class Cluster:
         return True
 
     def _destroy(self) -> None:
-        clusters = self._kwok / "clusters"
         try:
-            for home in clusters.iterdir() if clusters.exists() else ():
+            for home in self._clusters.glob("*"):
                 processes.stop(home / "bin")
             if self._kwok.exists():
                 shutil.rmtree(self._kwok)
@@ -288,8 +289,7 @@ class Cluster:
             raise ClusterError(f"cannot remove the cluster in {self.directory}: {error}") from error
 
     def _existing_name(self) -> str | None:
-        clusters = self._kwok / "clusters"
-        return next((home.name for home in sorted(clusters.iterdir())), None) if clusters.exists() else None
+        return next((home.name for home in sorted(self._clusters.glob("*"))), None)
 
     def _alive(self) -> set[str]:
         return set(processes.running(self._home / "bin").values())

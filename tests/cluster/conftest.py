@@ -1,0 +1,62 @@
+"""Fixtures of the cluster tests: one real Kubernetes cluster for the whole run."""
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grove.cluster import binaries
+from tests.cluster.harness import ROOT, Harness, running_cluster
+
+NODES = 40
+"""Fake nodes of the shared cluster: two blocks and two zones (a block is 20 nodes, a zone 28)."""
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build the binaries before the first test: that takes longer than a test may, and its progress should be seen."""
+    ours = any(Path(__file__).parent in item.path.parents for item in session.items)
+    if session.config.option.collectonly or not ours:
+        return
+    capture = session.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+        binaries.find_or_build()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    """The shared cluster, with 40 nodes of 8 GPUs."""
+    with running_cluster(tmp_path_factory.mktemp("cluster"), NODES) as harness:
+        yield harness
+
+
+@pytest.fixture
+def namespace(cluster: Harness) -> Iterator[str]:
+    """A fresh namespace that admits pods. It is deleted after the test; nobody waits for that."""
+    name = f"test-{secrets.token_hex(4)}"
+    cluster.api("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    cluster.wait(
+        lambda: cluster.api("GET", f"/api/v1/namespaces/{name}/serviceaccounts/default"),
+        message="a namespace gets its default service account, without which no pod is admitted",
+    )
+    yield name
+    cluster.api("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="session")
+def crds(cluster: Harness) -> list[str]:
+    """Names of the project's CRDs, applied and served."""
+    cluster.kubectl("apply", "-f", ROOT / "crds")
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+    def established() -> list[str]:
+        names = []
+        for crd in cluster.api("GET", path)["items"]:
+            if crd["spec"]["group"].endswith("grove.io"):
+                conditions = {item["type"]: item["status"] for item in crd.get("status", {}).get("conditions", [])}
+                assert conditions.get("Established") == "True", f"{crd['metadata']['name']}: {conditions}"
+                names.append(crd["metadata"]["name"])
+        return names
+
+    return cluster.wait(established, message="the CRDs are established")
