@@ -1,0 +1,81 @@
+"""`grove operator`: run the operator until it is stopped."""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+CONFIGURATION_ERROR = 2
+STOPPED_BY_ERROR = 6
+
+
+@click.command()
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Kubeconfig of the cluster. Default: $KUBECONFIG, the pod's service account, ~/.kube/config.",
+)
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File with an OperatorConfiguration, YAML or JSON.",
+)
+def operator(kubeconfig: Path | None, config_file: Path | None) -> None:
+    """Run the operator until SIGTERM or ctrl-C.
+
+    Exit codes: 0 stopped, 2 configuration or usage error, 6 the operator could not go on.
+    """
+    from grove.controllers.config import ConfigurationError, LogFormat, load
+
+    try:
+        config = load(config_file)
+    except ConfigurationError as error:
+        click.echo(f"grove operator: {error}", err=True)
+        sys.exit(CONFIGURATION_ERROR)
+    set_up_logging(config.log_level.value, as_json=config.log_format is LogFormat.JSON and not sys.stderr.isatty())
+    if kubeconfig is not None:
+        os.environ["KUBECONFIG"] = str(kubeconfig)
+    sys.exit(asyncio.run(_run(config)))
+
+
+async def _run(config: "object") -> int:
+    import kopf
+
+    from grove.controllers.config import OperatorConfiguration
+    from grove.controllers.operator import Operator
+
+    assert isinstance(config, OperatorConfiguration)
+    process = Operator(config)
+    try:
+        await process.run()
+    except kopf.LoginError as error:
+        click.echo(f"grove operator: {error}", err=True)
+        return STOPPED_BY_ERROR
+    return STOPPED_BY_ERROR if process.failed else 0
+
+
+def set_up_logging(level: str, *, as_json: bool) -> None:
+    """Log to stderr, one line per record; libraries speak up from WARNING on."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_JsonFormatter() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("grove").setLevel(level.upper())
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "ts": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": record.getMessage(),
+        }
+        if record.exc_info:
+            entry["error"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False)

@@ -1,0 +1,164 @@
+"""The operator's process: kopf carries start-up, login, probes and signals; informers and queues do the work.
+
+Every kind, users' and ours alike, comes through our informers, because only they notice what vanished while a watch
+was down: after a relist kopf reports what it found, and nothing at all when that is an empty list.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+import kopf
+from prometheus_client import start_http_server
+
+from grove.controllers.actor import Actor, Backlog, Patience
+from grove.controllers.config import OperatorConfiguration
+from grove.controllers.login import Login
+from grove.controllers.podclique import PodCliqueReconciler
+from grove.controllers.podcliqueset import PodCliqueSetReconciler
+from grove.controllers.replica import ReplicaReconciler
+from grove.controllers.routing import Name, ReplicaKey, Router, Wake
+from grove.controllers.scalinggroup import ScalingGroupReconciler
+from grove.controllers.world import World
+from grove.runtime import health
+from grove.runtime.client import Client
+from grove.runtime.events import EventRecorder
+from grove.runtime.informer import Informer
+from grove.runtime.queue import WorkQueue
+
+logger = logging.getLogger(__name__)
+
+_SILENT_SECONDS = 180.0
+_STUCK_SECONDS = 300.0
+
+
+class Controllers:
+    """The stores, queues and reconcilers, wired together around one client; no kopf in here."""
+
+    def __init__(self, client: Client, config: OperatorConfiguration) -> None:
+        world = World()
+        self.world = world
+        self.informers: list[Informer[Any]] = world.informers(client)
+        self._recorder = EventRecorder(client, "grove-operator")
+        backlog = Backlog()
+        actor, patience = Actor(client, world, self._recorder), Patience(backlog)
+        wake = Wake(
+            podcliqueset=lambda key: self.sets.add(key),
+            replica=lambda key: self.replicas.add(key),
+            scaling_group=lambda key: self.scaling_groups.add(key),
+            podclique=lambda key: self.podcliques.add(key),
+        )
+        replicas = ReplicaReconciler(world, actor, patience, wake)
+        sets = PodCliqueSetReconciler(world, actor, patience, replicas)
+        groups = ScalingGroupReconciler(world, actor, patience)
+        cliques = PodCliqueReconciler(world, actor, patience)
+        syncs = config.controllers
+        self.sets: WorkQueue[Name] = WorkQueue(
+            sets.reconcile, name="podcliqueset", concurrency=syncs.pod_clique_set.concurrent_syncs
+        )
+        self.replicas: WorkQueue[ReplicaKey] = WorkQueue(
+            replicas.reconcile, name="podcliqueset-replica", concurrency=syncs.pod_clique_set.concurrent_syncs
+        )
+        self.scaling_groups: WorkQueue[Name] = WorkQueue(
+            groups.reconcile,
+            name="podcliquescalinggroup",
+            concurrency=syncs.pod_clique_scaling_group.concurrent_syncs,
+        )
+        self.podcliques: WorkQueue[Name] = WorkQueue(
+            cliques.reconcile, name="podclique", concurrency=syncs.pod_clique.concurrent_syncs
+        )
+        self.queues: list[WorkQueue[Any]] = [self.sets, self.replicas, self.scaling_groups, self.podcliques]
+        backlog.queues = self.queues
+        Router(world, wake)
+
+    async def run(self) -> None:
+        """Fill the caches, then work until cancelled; passes under way are finished within ten seconds."""
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self.informers:
+                tasks.create_task(informer.run(), name=f"informer {informer.resource.label}")
+            tasks.create_task(self._recorder.run(), name="events")
+            await asyncio.gather(*(informer.store.wait_synced() for informer in self.informers))
+            logger.info("Caches are filled: %d PodCliqueSets, %d pods", len(self.world.sets), len(self.world.pods))
+            try:
+                for queue in self.queues:
+                    tasks.create_task(queue.run(), name=f"queue {queue.name}")
+                await asyncio.get_running_loop().create_future()
+            finally:
+                await asyncio.gather(*(queue.stop() for queue in self.queues))
+                await self._recorder.drain()
+
+    def problems(self) -> list[str]:
+        """What is wrong with the process; empty when it is healthy."""
+        return [*health.silent(self.informers, _SILENT_SECONDS), *health.stuck(self.queues, _STUCK_SECONDS)]
+
+
+class Operator:
+    """The handlers that kopf calls."""
+
+    def __init__(self, config: OperatorConfiguration) -> None:
+        self.settings = kopf.OperatorSettings()
+        self.settings.scanning.disabled = True  # we know our kinds; kopf need not look for them
+        self.settings.posting.enabled = False
+        self.registry = kopf.OperatorRegistry()
+        self.failed = False
+        self._config = config
+        self._login = Login(self.settings)
+        self._stop = asyncio.Event()
+        self._controllers: Controllers | None = None
+        self._task: asyncio.Task[None] | None = None
+        kopf.on.startup(registry=self.registry)(self._start)
+        kopf.on.login(registry=self.registry)(self._credentials)
+        kopf.on.probe(id="operator", registry=self.registry)(self._probe)
+        kopf.on.cleanup(registry=self.registry)(self._finish)
+
+    async def run(self) -> None:
+        """Run until a signal comes or the work fails for good (then `failed` is set)."""
+        probes = self._config.server.health_probes
+        await kopf.operator(
+            registry=self.registry,
+            settings=self.settings,
+            clusterwide=True,
+            standalone=True,
+            stop_flag=self._stop,
+            liveness_endpoint=f"http://{probes.bind_address or '0.0.0.0'}:{probes.port}/healthz"  # noqa: S104
+            if probes.port
+            else None,
+        )
+
+    async def _start(self, **_: Any) -> None:
+        await self._login.renew()
+        limits = self._config.runtime_client_connection
+        client = Client(
+            self._login.session, self._login.server, reauth=self._login.renew, qps=limits.qps, burst=limits.burst
+        )
+        metrics = self._config.server.metrics
+        if metrics.port:
+            start_http_server(metrics.port, metrics.bind_address or "0.0.0.0")  # noqa: S104
+        self._controllers = Controllers(client, self._config)
+        self._task = asyncio.create_task(self._watch_over(self._controllers.run()), name="controllers")
+        logger.info("Working on %s", self._login.server)
+
+    async def _watch_over(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception:
+            logger.exception("The operator cannot go on")
+            self.failed = True
+        finally:
+            self._stop.set()
+
+    async def _credentials(self, **_: Any) -> kopf.AiohttpSession:
+        return self._login.credentials()
+
+    async def _probe(self, **_: Any) -> list[str]:
+        problems = self._controllers.problems() if self._controllers is not None else ["not started"]
+        if problems:
+            raise RuntimeError("; ".join(problems))
+        return problems
+
+    async def _finish(self, **_: Any) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._login.close()

@@ -1,0 +1,79 @@
+"""Reconciles one PodClique: its pods, then its status."""
+
+import time
+
+from grove.api.labels import PODCLIQUE_FINALIZER, EventReason
+from grove.api.podclique import PodClique
+from grove.controllers.actor import Actor, Outcome, Patience, Reasons, now_text
+from grove.controllers.routing import Name
+from grove.controllers.world import World
+from grove.plan.kinds import POD, PODCLIQUE
+from grove.plan.podclique import podclique_status
+from grove.plan.pods import plan_pods
+from grove.plan.ranks import rank_offset
+from grove.plan.update import differs, without_finalizer
+from grove.runtime.queue import Done
+from grove.runtime.writes import Create, Delete
+
+_EVENTS: Reasons = {
+    (POD, Create): (EventReason.POD_CREATE_SUCCESSFUL, EventReason.POD_CREATE_FAILED),
+    (POD, Delete): (EventReason.POD_DELETE_SUCCESSFUL, EventReason.POD_DELETE_FAILED),
+}
+
+
+class PodCliqueReconciler:
+    """One pass: fill the free slots or delete the surplus, then say how it stands."""
+
+    def __init__(self, world: World, actor: Actor, patience: Patience) -> None:
+        self._world = world
+        self._actor = actor
+        self._patience = patience
+
+    async def reconcile(self, key: Name) -> Done:
+        """Bring the PodClique `key` in line with its spec. Raises PassFailedError when writes failed."""
+        start = time.perf_counter()
+        podclique = self._world.podcliques.get(*key)
+        if podclique is None:
+            self._patience.settle(("status", key))
+            return Done()
+        if podclique.deleting:
+            release = without_finalizer(PODCLIQUE, podclique, PODCLIQUE_FINALIZER)
+            (await self._actor.act((PODCLIQUE, podclique.wire), release)).finish()
+            return Done()
+        template = self._world.set_of(podclique)
+        if template is None or template.pcs.deleting:
+            return Done()  # orphaned or about to go: the garbage collector decides, no pod is made any more
+        plan = plan_pods(
+            podclique,
+            self._world.pods.by_index("owner", podclique.uid),
+            last_occupants=self._world.last_occupants.get(podclique.uid, {}),
+            rank_offset=rank_offset(podclique, template),
+            now=time.time(),
+        )
+        cost = 2 * (time.perf_counter() - start)  # the status looks at the same pods once more
+        outcome = await self._actor.act((PODCLIQUE, podclique.wire), plan.writes, _EVENTS)
+        waits = await self._write_status(self._world.podcliques.get(*key), outcome)
+        outcome.finish()
+        return Done(min((wait for wait in (plan.again_after, waits) if wait is not None), default=None), cost)
+
+    async def _write_status(self, podclique: PodClique | None, outcome: Outcome) -> float | None:
+        """Write the status if it differs; seconds until a postponed write is due."""
+        if podclique is None or podclique.deleting:
+            return None
+        key = (podclique.namespace, podclique.name)
+        live = podclique.wire.get("status") or {}
+        now = now_text()
+        pods = self._world.pods.by_index("owner", podclique.uid)
+        status = podclique_status(podclique, pods, self._world.set_of(podclique), outcome.last_errors(live, now), now)
+        if not differs(live, status):
+            self._patience.settle(("status", key))
+            return None
+        settled = status["readyReplicas"] == podclique.spec.replicas or bool(status["lastErrors"])
+        if not settled and not self._patience.spent(("status", key)):
+            return self._patience.wait(("status", key))
+        if podclique.spec.replicas and podclique.status.scheduled_replicas and not status["scheduledReplicas"]:
+            lost = f"none of {podclique.status.scheduled_replicas} scheduled pods is left"
+            self._actor.event(PODCLIQUE, podclique.wire, "Warning", EventReason.ALL_SCHEDULED_REPLICAS_LOST, lost)
+        outcome.add(await self._actor.patch_status(PODCLIQUE, podclique.wire, status))
+        self._patience.settle(("status", key))
+        return None

@@ -1,0 +1,73 @@
+"""Reconciles a PodCliqueSet as a whole: removes what no replica needs any more, then its status."""
+
+import time
+
+from grove.api.labels import PODCLIQUESET_FINALIZER, EventReason
+from grove.controllers.actor import Actor, Outcome, Patience, Reasons, now_text
+from grove.controllers.replica import ReplicaReconciler
+from grove.controllers.routing import Name
+from grove.controllers.world import World
+from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
+from grove.plan.podcliqueset import plan_removals, podcliqueset_status
+from grove.plan.template import Template
+from grove.plan.update import differs, without_finalizer
+from grove.runtime.queue import Done
+from grove.runtime.writes import Delete
+
+_EVENTS: Reasons = {
+    (PODCLIQUE, Delete): (EventReason.POD_CLIQUE_DELETE_SUCCESSFUL, EventReason.POD_CLIQUE_DELETE_FAILED),
+    (PODCLIQUESCALINGGROUP, Delete): (
+        EventReason.SCALING_GROUP_DELETE_SUCCESSFUL,
+        EventReason.SCALING_GROUP_DELETE_FAILED,
+    ),
+    (PODGANG, Delete): (EventReason.POD_GANG_DELETE_SUCCESSFUL, EventReason.POD_GANG_DELETE_FAILED),
+}
+
+
+class PodCliqueSetReconciler:
+    """One pass over a set. Its replicas are reconciled by themselves; their failures are read from `replicas`."""
+
+    def __init__(self, world: World, actor: Actor, patience: Patience, replicas: ReplicaReconciler) -> None:
+        self._world = world
+        self._actor = actor
+        self._patience = patience
+        self._replicas = replicas
+
+    async def reconcile(self, key: Name) -> Done:
+        """Bring the set `key` in line with its spec. Raises PassFailedError when writes failed."""
+        start = time.perf_counter()
+        template = self._world.sets.get(*key)
+        if template is None:
+            self._patience.settle(("set", key))
+            return Done()
+        pcs = template.pcs
+        if pcs.deleting:
+            release = without_finalizer(PODCLIQUESET, pcs, PODCLIQUESET_FINALIZER)
+            (await self._actor.act((PODCLIQUESET, pcs.wire), release)).finish()
+            return Done()
+        writes = plan_removals(template, self._world.set_snapshot(template))
+        cost = 2 * (time.perf_counter() - start)  # the status looks at the same objects once more
+        outcome = await self._actor.act((PODCLIQUESET, pcs.wire), writes, _EVENTS)
+        waits = await self._write_status(self._world.sets.get(*key), outcome)
+        outcome.finish()
+        return Done(waits, cost)
+
+    async def _write_status(self, template: Template | None, outcome: Outcome) -> float | None:
+        """Write the status if it differs; seconds until a postponed write is due."""
+        if template is None or template.pcs.deleting:
+            return None
+        key = ("set", (template.namespace, template.name))
+        live = template.pcs.wire.get("status") or {}
+        failures = [f for i in range(template.replicas) for f in self._replicas.failures.get((*key[1], i), ())]
+        errors = Outcome(failures=outcome.failures + failures).last_errors(live, now_text())
+        status = podcliqueset_status(template, self._world.set_snapshot(template), errors)
+        if not differs(live, status):
+            self._patience.settle(key)
+            return None
+        settled = status["updatedReplicas"] == template.replicas or bool(errors)
+        observed = live.get("observedGeneration") != status.get("observedGeneration", live.get("observedGeneration"))
+        if not (settled or observed or self._patience.spent(key)):
+            return self._patience.wait(key)
+        outcome.add(await self._actor.patch_status(PODCLIQUESET, template.pcs.wire, status))
+        self._patience.settle(key)
+        return None

@@ -1,0 +1,102 @@
+"""Reconciles one replica of a PodCliqueSet: its children, and its gangs up to the lifting of gates."""
+
+import time
+
+from grove.api.labels import EventReason
+from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, now_text
+from grove.controllers.routing import ReplicaKey, Wake
+from grove.controllers.world import World
+from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
+from grove.plan.podgang import GangPlan
+from grove.plan.replica import plan_children, plan_gangs
+from grove.plan.template import Template
+from grove.runtime.queue import Done
+from grove.runtime.writes import Create, Patch, Write
+
+_PODCLIQUE = (EventReason.POD_CLIQUE_CREATE_OR_UPDATE_SUCCESSFUL, EventReason.POD_CLIQUE_CREATE_OR_UPDATE_FAILED)
+_GROUP = (EventReason.SCALING_GROUP_CREATE_SUCCESSFUL, EventReason.SCALING_GROUP_CREATE_OR_UPDATE_FAILED)
+_GANG = (EventReason.POD_GANG_CREATE_OR_UPDATE_SUCCESSFUL, EventReason.POD_GANG_CREATE_OR_UPDATE_FAILED)
+_EVENTS: Reasons = {
+    (PODCLIQUE, Create): _PODCLIQUE,
+    (PODCLIQUE, Patch): _PODCLIQUE,
+    (PODCLIQUESCALINGGROUP, Create): _GROUP,
+    (PODGANG, Create): _GANG,
+}
+
+
+class ReplicaReconciler:
+    """One pass over a set replica. What goes wrong is kept in `failures` for the set's status, by replica."""
+
+    def __init__(self, world: World, actor: Actor, patience: Patience, wake: Wake) -> None:
+        self._world = world
+        self._actor = actor
+        self._patience = patience
+        self._wake = wake
+        self.failures: dict[ReplicaKey, list[Failure]] = {}
+
+    async def reconcile(self, key: ReplicaKey) -> Done:
+        """Bring replica `key` in line with its set. Raises PassFailedError when writes failed."""
+        namespace, name, replica = key
+        template = self._world.sets.get(namespace, name)
+        if template is None or replica >= template.replicas:
+            self._remember(key, [])
+            return Done()
+        start = time.perf_counter()
+        writes = plan_children(template, replica, self._world.replica_snapshot(template, replica))
+        cost = time.perf_counter() - start
+        outcome = await self._actor.act((PODCLIQUESET, template.pcs.wire), writes, _EVENTS)
+        start = time.perf_counter()
+        plans = self._plan_gangs(template, replica)
+        cost += time.perf_counter() - start
+        await self._carry_out(template, plans, outcome)
+        self._remember(key, outcome.failures)
+        outcome.finish()
+        return Done(self._due(namespace, plans), cost)
+
+    def _plan_gangs(self, template: Template, replica: int) -> dict[str, GangPlan]:
+        return plan_gangs(
+            template,
+            replica,
+            self._world.replica_snapshot(template, replica),
+            hurry=lambda gang: self._patience.spent((template.namespace, gang)),
+            now=now_text(),
+        )
+
+    async def _carry_out(self, template: Template, plans: dict[str, GangPlan], outcome: Outcome) -> None:
+        """PodGangs first, then their status, then the gates; a step that fails stops the later ones."""
+        regarding = (PODCLIQUESET, template.pcs.wire)
+        outcome.add(
+            await self._actor.act(regarding, [write for plan in plans.values() for write in plan.spec], _EVENTS)
+        )
+        written = {name: self._world.podgangs.get(template.namespace, name) for name in plans}
+        statuses: list[Write] = []
+        for name, plan in plans.items():
+            gang = written[name]
+            if plan.status is not None and gang is not None:
+                metadata = gang.wire["metadata"]
+                body = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": plan.status}
+                statuses.append(Patch(PODGANG, gang.namespace, name, body, "status", gang.uid))
+        if not outcome.failures:
+            outcome.add(await self._actor.act(regarding, statuses))
+        if not outcome.failures:
+            gates = [write for plan in plans.values() for write in plan.gates]
+            outcome.add(await self._actor.act(regarding, gates))
+
+    def _due(self, namespace: str, plans: dict[str, GangPlan]) -> float | None:
+        """Seconds until a postponed gang write is due."""
+        waits = []
+        for name, plan in plans.items():
+            if plan.deferred:
+                waits.append(self._patience.wait((namespace, name)))
+            else:
+                self._patience.settle((namespace, name))
+        return min(waits, default=None)
+
+    def _remember(self, key: ReplicaKey, failures: list[Failure]) -> None:
+        """Keep a replica's failures for the set's status, and wake the set when they changed."""
+        shown = [failure for failure in failures if not failure.passing]
+        before = self.failures.pop(key, [])
+        if shown:
+            self.failures[key] = shown
+        if shown != before:
+            self._wake.podcliqueset(key[:2])

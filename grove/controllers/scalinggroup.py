@@ -1,0 +1,82 @@
+"""Reconciles one PodCliqueScalingGroup: the PodCliques of its replicas, then its status."""
+
+import time
+
+from grove.api.labels import SCALING_GROUP_FINALIZER, EventReason
+from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
+from grove.controllers.actor import Actor, Outcome, Patience, Reasons, now_text
+from grove.controllers.routing import Name
+from grove.controllers.world import World
+from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP
+from grove.plan.scalinggroup import plan_members, scaling_group_status
+from grove.plan.template import Template
+from grove.plan.update import differs, without_finalizer
+from grove.runtime.queue import Done
+from grove.runtime.writes import Create, Delete, Patch
+
+_EVENTS: Reasons = {
+    (PODCLIQUE, Create): (EventReason.POD_CLIQUE_CREATE_SUCCESSFUL, EventReason.POD_CLIQUE_CREATE_FAILED),
+    (PODCLIQUE, Patch): (
+        EventReason.POD_CLIQUE_CREATE_OR_UPDATE_SUCCESSFUL,
+        EventReason.POD_CLIQUE_CREATE_OR_UPDATE_FAILED,
+    ),
+    (PODCLIQUE, Delete): (
+        EventReason.SCALING_GROUP_REPLICA_DELETE_SUCCESSFUL,
+        EventReason.SCALING_GROUP_REPLICA_DELETE_FAILED,
+    ),
+}
+
+
+class ScalingGroupReconciler:
+    """One pass: give every replica its PodCliques, remove those of replicas that went, say how it stands."""
+
+    def __init__(self, world: World, actor: Actor, patience: Patience) -> None:
+        self._world = world
+        self._actor = actor
+        self._patience = patience
+
+    async def reconcile(self, key: Name) -> Done:
+        """Bring the scaling group `key` in line with its spec. Raises PassFailedError when writes failed."""
+        start = time.perf_counter()
+        group = self._world.scaling_groups.get(*key)
+        if group is None:
+            self._patience.settle(("group", key))
+            return Done()
+        if group.deleting:
+            release = without_finalizer(PODCLIQUESCALINGGROUP, group, SCALING_GROUP_FINALIZER)
+            (await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), release)).finish()
+            return Done()
+        template = self._world.set_of(group)
+        if template is None or template.pcs.deleting:
+            return Done()
+        writes = plan_members(group, template, self._world.members(group))
+        cost = 2 * (time.perf_counter() - start)  # the status looks at the same PodCliques once more
+        outcome = await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), writes, _EVENTS)
+        waits = await self._write_status(self._world.scaling_groups.get(*key), template, outcome)
+        outcome.finish()
+        return Done(waits, cost)
+
+    async def _write_status(
+        self, group: PodCliqueScalingGroup | None, template: Template, outcome: Outcome
+    ) -> float | None:
+        """Write the status if it differs; seconds until a postponed write is due."""
+        if group is None or group.deleting:
+            return None
+        key = ("group", (group.namespace, group.name))
+        live = group.wire.get("status") or {}
+        now = now_text()
+        status = scaling_group_status(group, template, self._world.members(group), outcome.last_errors(live, now), now)
+        if not differs(live, status):
+            self._patience.settle(key)
+            return None
+        settled = status.get("updatedReplicas") == group.spec.replicas or bool(status["lastErrors"])
+        if not settled and not self._patience.spent(key):
+            return self._patience.wait(key)
+        if group.spec.replicas and group.status.scheduled_replicas and not status.get("scheduledReplicas"):
+            lost = f"none of {group.status.scheduled_replicas} scheduled replicas is left"
+            self._actor.event(
+                PODCLIQUESCALINGGROUP, group.wire, "Warning", EventReason.ALL_SCHEDULED_REPLICAS_LOST, lost
+            )
+        outcome.add(await self._actor.patch_status(PODCLIQUESCALINGGROUP, group.wire, status))
+        self._patience.settle(key)
+        return None
