@@ -100,7 +100,7 @@ class Store(Generic[T]):
             self._bury(known.uid, version)
         self._objects[key] = obj
         self._reindex(key, known, obj)
-        self._notify(known, obj)
+        self._notify(key, known, obj)
         return True
 
     def remove(self, namespace: str, name: str, uid: str, resource_version: int | None = None) -> bool:
@@ -117,7 +117,7 @@ class Store(Generic[T]):
             return False
         del self._objects[key]
         self._reindex(key, known, None)
-        self._notify(known, None)
+        self._notify(key, known, None)
         return True
 
     def replace(self, objects: Iterable[T], resource_version: int, keep: Collection[Key] = ()) -> None:
@@ -169,9 +169,9 @@ class Store(Generic[T]):
                 for value in values:
                     buckets.setdefault(value, {})[key] = new
 
-    def _notify(self, old: T | None, new: T | None) -> None:
+    def _notify(self, key: Key, old: T | None, new: T | None) -> None:
         for callback in self._subscribers:
             try:
                 callback(old, new)
             except Exception:
-                logger.exception("A subscriber failed on a change of %s", new if old is None else old)
+                logger.exception("A subscriber failed on a change of %s/%s", *key)
