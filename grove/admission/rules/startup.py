@@ -1,0 +1,93 @@
+"""The order in which cliques start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from grove.admission.fields import Field, FieldError, FieldWarning, Finding, cliques
+from grove.api.podcliqueset import CliqueStartupType
+
+
+def starts_after(root: Field) -> Iterator[Finding]:
+    """startsAfter names other cliques, each once, and never in a circle (api rules V27-V29, V42, V43).
+
+    With a startup type that does not read startsAfter, problems are warnings, and so is that it is not read.
+    """
+    startup_type = root["spec"]["template"]["cliqueStartupType"].text
+    explicit = startup_type == CliqueStartupType.EXPLICIT
+    if not explicit:
+        for clique in cliques(root):
+            field = clique["spec"]["startsAfter"]
+            if field.value:
+                yield field.warning(f"has no effect with {startup_type}, only with {CliqueStartupType.EXPLICIT}")
+    for error in (*_entries(root), *_cycles(root)):
+        yield error if explicit else FieldWarning(error.path, f"{error.kind}: {error.detail}")
+
+
+def _entries(root: Field) -> Iterator[FieldError]:
+    known = {clique["name"].text for clique in cliques(root)}
+    for clique in cliques(root):
+        seen: set[str] = set()
+        for entry in clique["spec"]["startsAfter"]:
+            if entry.text is None:
+                continue
+            if not entry.text.strip():
+                yield entry.required("the name of a clique")
+            elif entry.text == clique["name"].text:
+                yield entry.invalid("a clique cannot start after itself")
+            elif entry.text in seen:
+                yield entry.duplicate("is named already")
+            elif entry.text not in known:
+                yield entry.not_found("there is no clique of this name in the template")
+            seen.add(entry.text)
+
+
+def _cycles(root: Field) -> Iterator[FieldError]:
+    fields: dict[str, Field] = {}
+    parents: dict[str, list[str]] = {}
+    for clique in cliques(root):
+        name = clique["name"].text
+        if name:
+            fields.setdefault(name, clique["spec"]["startsAfter"])
+            entries = (entry.text for entry in clique["spec"]["startsAfter"])
+            parents.setdefault(name, []).extend(entry for entry in entries if entry and entry != name)
+    for cycle in find_cycles(parents):
+        path = " → ".join([*cycle, cycle[0]])
+        yield fields[cycle[0]].invalid(f"the cliques wait for each other: {path}; remove one of these")
+
+
+def find_cycles(graph: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """Cycles of a graph, given each node's successors; nodes that are no key have none.
+
+    Every node that is on any cycle is connected by cycles to one that is reported, and no node is reported twice.
+    Each cycle starts at its first node in the order of `graph`.
+    """
+    order = {node: position for position, node in enumerate(graph)}
+    cycles: list[list[str]] = []
+    reported: set[str] = set()
+    done: set[str] = set()
+    for start in graph:
+        path: list[str] = []
+        position: dict[str, int] = {}
+        pending = [(start, iter(graph[start]))] if start not in done else []
+        if pending:
+            path, position = [start], {start: 0}
+        while pending:
+            node, successors = pending[-1]
+            following = next(successors, None)
+            if following is None:
+                pending.pop()
+                path.pop()
+                del position[node]
+                done.add(node)
+            elif following in position:
+                cycle = path[position[following] :]
+                if reported.isdisjoint(cycle):
+                    reported.update(cycle)
+                    first = min(range(len(cycle)), key=lambda index: order[cycle[index]])
+                    cycles.append(cycle[first:] + cycle[:first])
+            elif following in graph and following not in done:
+                position[following] = len(path)
+                path.append(following)
+                pending.append((following, iter(graph[following])))
+    return cycles
