@@ -80,16 +80,27 @@ async def _send(client: Client, write: Write, on_object: OnObject | None, on_del
                 result = await _delete(client, write)
     except ApiError as error:
         return Result(write, error=error)
-    if result.object is None or _is_gone(result.object):
+    try:
+        _report(result, on_object, on_deleted)
+    except Exception:
+        # The write is done and must not look failed; the watch will bring the same news.
+        logger.exception(
+            "The answer about %s %s/%s was not taken over", write.resource.label, write.namespace, write.name
+        )
+    return result
+
+
+def _report(result: Result, on_object: OnObject | None, on_deleted: OnDeleted | None) -> None:
+    write, obj = result.write, result.object
+    if obj is None or _is_gone(obj):
         if on_deleted is not None:
-            uid = (result.object or {}).get("metadata", {}).get("uid", "") or getattr(write, "uid", "")
+            uid = obj["metadata"]["uid"] if obj is not None else getattr(write, "uid", "")
             on_deleted(write.resource, write.namespace, write.name, uid)
     elif on_object is not None and getattr(write, "subresource", None) in (
         None,
         "status",
     ):  # /scale answers with a Scale
-        on_object(write.resource, result.object)
-    return result
+        on_object(write.resource, obj)
 
 
 async def _create(client: Client, write: Create) -> Result:

@@ -16,7 +16,7 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from grove.runtime import metrics
+from grove.runtime import clock, metrics
 from grove.runtime.errors import ApiError, jittered
 from grove.runtime.resources import ResourceType
 
@@ -323,7 +323,7 @@ class RateLimiter:
 
     async def wait(self) -> None:
         """Return when the next request may be sent."""
-        now = time.monotonic()
+        now = clock.now()
         self._next = max(self._next, now - self._window) + self._interval
         if self._next > now:
             await asyncio.sleep(self._next - now)

@@ -3,14 +3,13 @@
 import asyncio
 import datetime
 import logging
-import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from grove.runtime import metrics
+from grove.runtime import clock, metrics
 from grove.runtime.client import Client, Object
 from grove.runtime.errors import ApiError
 from grove.runtime.resources import ResourceType
@@ -43,11 +42,11 @@ class TokenBucket:
         self._burst = float(burst)
         self._rate = rate
         self._tokens = float(burst)
-        self._filled = time.monotonic()
+        self._filled = clock.now()
 
     def take(self) -> bool:
         """Take a token; False when there is none."""
-        now = time.monotonic()
+        now = clock.now()
         self._tokens = min(self._burst, self._tokens + (now - self._filled) * self._rate)
         self._filled = now
         if self._tokens < 1.0:
@@ -85,7 +84,7 @@ class EventRecorder:
             return
         message = shorten(message)
         key = (*(regarding.get(field, "") for field in ("kind", "namespace", "name", "uid")), type_, reason, message)
-        now = time.monotonic()
+        now = clock.now()
         entry = self._entries.get(key)
         if entry is not None and now - entry.first < REPEAT_SECONDS:
             entry.count += 1

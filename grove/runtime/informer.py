@@ -6,12 +6,11 @@ the store knows, so a removal that no watch told of is still seen.
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, Generic, TypeVar
 
-from grove.runtime import metrics
+from grove.runtime import clock, metrics
 from grove.runtime.cache import Key, Store, Stored
 from grove.runtime.client import Client
 from grove.runtime.errors import ApiError, jittered
@@ -52,7 +51,7 @@ class Informer(Generic[T]):
         self.resource = resource
         self.store = store
         self.served = False
-        self.last_contact = time.monotonic()
+        self.last_contact = clock.now()
         self._client = client
         self._view = view
         self._namespace = namespace
@@ -76,7 +75,7 @@ class Informer(Generic[T]):
         """Return for how many seconds the API server has not been heard of. A quiet watch gets a bookmark every
         minute.
         """
-        return time.monotonic() - self.last_contact
+        return clock.now() - self.last_contact
 
     def refresh(self) -> None:
         """List again now: ends the wait for a missing resource, a back-off or the running watch."""
@@ -114,7 +113,7 @@ class Informer(Generic[T]):
         """Bring the store up to date and follow one watch to its end; return the seconds to wait before the next."""
         if not self._resource_version:
             await self._list()
-        start = time.monotonic()
+        start = clock.now()
         events = self._client.watch(
             self.resource,
             resource_version=self._resource_version,
@@ -128,7 +127,7 @@ class Informer(Generic[T]):
                 self._take(event)
                 self._failures = 0
                 heard = True
-        lasted = time.monotonic() - start
+        lasted = clock.now() - start
         if lasted < _BRIEF_WATCH:
             return self._backoff()
         if lasted > _MUTE_WATCH and not heard:
@@ -166,7 +165,7 @@ class Informer(Generic[T]):
             if seen is not None:
                 self.store.put(seen)
         self._resource_version = version
-        self.last_contact = time.monotonic()
+        self.last_contact = clock.now()
 
     def _read(self, obj: dict[str, Any], unreadable: set[Key] | None = None) -> T | None:
         try:
@@ -186,7 +185,7 @@ class Informer(Generic[T]):
 
     def _heard(self) -> None:
         self.served = True
-        self.last_contact = time.monotonic()
+        self.last_contact = clock.now()
         if self._told:
             away = f" after {self.last_contact - self._lost_since:.0f} s" if self._lost_since is not None else ""
             logger.info("%s: watching again%s", self.resource.label, away)
@@ -195,7 +194,7 @@ class Informer(Generic[T]):
 
     async def _after(self, error: ApiError) -> float:
         """Return how many seconds to wait after an error."""
-        now = time.monotonic()
+        now = clock.now()
         if error.status:
             self.last_contact = now
         if error.is_gone:

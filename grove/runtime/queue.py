@@ -9,13 +9,12 @@ and no more.
 import asyncio
 import logging
 import random
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from grove.runtime import metrics
+from grove.runtime import clock, metrics
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +80,7 @@ class WorkQueue(Generic[K]):
             self._again.add(key)
             return
         self._adds.inc()
-        self._queued[key] = time.monotonic()
+        self._queued[key] = clock.now()
         self._ready.append(key)
         self._dispatch()
 
@@ -112,7 +111,8 @@ class WorkQueue(Generic[K]):
 
     def oldest_running(self) -> float:
         """Return the age in seconds of the oldest running pass, 0 if there is none: a stuck pass shows here."""
-        return time.monotonic() - min(start for start, _ in self._running.values()) if self._running else 0.0
+        starts = [start for start, _ in list(self._running.values())]  # a metrics thread may ask
+        return clock.now() - min(starts) if starts else 0.0
 
     async def run(self) -> None:
         """Work until cancelled. Passes that run then go on; ``stop`` waits for them."""
@@ -139,12 +139,12 @@ class WorkQueue(Generic[K]):
     def _dispatch(self) -> None:
         while self._open and self._ready and len(self._running) < self._concurrency:
             key = self._ready.popleft()
-            now = time.monotonic()
+            now = clock.now()
             self._wait_seconds.observe(now - self._queued.pop(key))
             self._running[key] = (now, asyncio.get_running_loop().create_task(self._pass(key)))
 
     async def _pass(self, key: K) -> None:
-        start = time.monotonic()
+        start = clock.now()
         rest = 0.0
         try:
             done = await self._work(key)
@@ -157,7 +157,7 @@ class WorkQueue(Generic[K]):
                 if done.again_after is not None:
                     self.add_after(key, max(done.again_after, 0.001))
         finally:
-            self._work_seconds.observe(time.monotonic() - start)
+            self._work_seconds.observe(clock.now() - start)
             del self._running[key]
             if rest > 0:
                 self._resting.add(key)
