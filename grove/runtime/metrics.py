@@ -2,14 +2,12 @@
 
 from functools import cache
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
+import prometheus_client
+from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
 
-REGISTRY = CollectorRegistry()
-"""All metrics of the process; expose it with ``exposition()``."""
-
-ProcessCollector(registry=REGISTRY)
-PlatformCollector(registry=REGISTRY)
+REGISTRY = prometheus_client.REGISTRY
+"""All metrics of the process: the default registry, since that is what an exposition endpoint serves."""
 
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -76,5 +74,5 @@ def watch_counter(resource: str, event_type: str) -> Counter:
 
 
 def exposition() -> bytes:
-    """Return all metrics in Prometheus' text format."""
+    """Return all metrics of the process in Prometheus' text format."""
     return generate_latest(REGISTRY)
