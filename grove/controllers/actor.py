@@ -2,15 +2,15 @@
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from grove.api import labels
 from grove.controllers.world import World
 from grove.runtime.apply import Result, apply
 from grove.runtime.client import Client
-from grove.runtime.errors import ApiError
 from grove.runtime.events import EventRecorder
 from grove.runtime.resources import ResourceType, reference_to
 from grove.runtime.writes import Create, Delete, Patch, Write
@@ -23,23 +23,31 @@ Reasons = Mapping[tuple[ResourceType, type[Write]], tuple[str, str]]
 _NAMED = 5  # objects named in one event; the rest is counted
 
 
+_STALE_SECONDS = 1.0
+_TERMINATING_SECONDS = 5.0
+
+
 class PassFailedError(Exception):
     """Some writes of a pass failed; the pass runs again after a back-off."""
 
-    def __init__(self, errors: Sequence["Failure"]) -> None:
-        super().__init__("; ".join(error.description for error in errors[:3]))
-        self.retriable = True
-        self.retry_after = max((error.retry_after or 0.0 for error in errors), default=0.0)
+    told = True
+    """the failures have been logged one by one"""
+
+    def __init__(self, failures: Sequence["Failure"]) -> None:
+        super().__init__("; ".join(failure.description for failure in failures[:3]))
+        self.retry_after = max((failure.retry_after or 0.0 for failure in failures), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failed write, as status.lastErrors shows it."""
+    """One failed write."""
 
     code: str
     description: str
     passing: bool = False
-    """a conflict with another writer or a lost answer: the next pass mends it, no user needs to know"""
+    """nothing for users: a conflict, a lost answer, an overloaded API server; the next pass mends it"""
+    news_come: float | None = None
+    """the write met what the cache does not show yet: the watch brings the news, look again after so many seconds"""
     retry_after: float | None = None
 
 
@@ -47,17 +55,21 @@ class Failure:
 class Outcome:
     """What became of a pass's writes."""
 
-    changed: bool = False
     failures: list[Failure] = field(default_factory=list)
 
     def add(self, other: "Outcome") -> None:
-        self.changed = self.changed or other.changed
+        """Take over what became of further writes."""
         self.failures += other.failures
 
-    def finish(self) -> None:
-        """Raise PassFailedError when something failed, so that the queue repeats the pass."""
-        if self.failures:
-            raise PassFailedError(self.failures)
+    def finish(self) -> float | None:
+        """Seconds after which to look again, None when all went well.
+
+        Raises PassFailedError when something failed that only a retry can mend.
+        """
+        hard = [failure for failure in self.failures if failure.news_come is None]
+        if hard:
+            raise PassFailedError(hard)
+        return max((failure.news_come or 0.0 for failure in self.failures), default=None)
 
     def last_errors(self, live: Mapping[str, Any], now: str) -> list[dict[str, Any]]:
         """status.lastErrors of this pass; an error that was there before keeps its observedAt."""
@@ -87,15 +99,18 @@ class Actor:
         if not writes:
             return Outcome()
         results = await apply(self._client, writes, on_object=self._world.take, on_deleted=self._world.forget)
-        outcome = Outcome(changed=any(result.ok for result in results))
-        done: dict[tuple[ResourceType, type[Write]], list[str]] = {}
-        for result in results:
-            failure = _failure(result)
-            if failure is not None:
-                outcome.failures.append(failure)
-            elif result.ok and not result.existing:
-                done.setdefault((result.write.resource, type(result.write)), []).append(result.write.name)
-        self._tell(regarding, done, outcome.failures, results, reasons or {})
+        adoptions = [adoption for result in results if (adoption := _adoption(result)) is not None]
+        adopted = {(write.resource, write.name) for write in adoptions}
+        outcome = Outcome(
+            [
+                failure
+                for result in results
+                if (result.write.resource, result.write.name) not in adopted and (failure := _failure(result))
+            ]
+        )
+        self._tell(regarding, results, outcome.failures, reasons or {})
+        if adoptions:
+            outcome.add(await self.act(regarding, adoptions))
         return outcome
 
     async def patch_status(self, resource: ResourceType, live: Mapping[str, Any], status: Mapping[str, Any]) -> Outcome:
@@ -116,28 +131,30 @@ class Actor:
     def _tell(
         self,
         regarding: tuple[ResourceType, Mapping[str, Any]],
-        done: Mapping[tuple[ResourceType, type[Write]], Sequence[str]],
+        results: Sequence[Result],
         failures: Sequence[Failure],
-        results: Iterable[Result],
         reasons: "Reasons",
     ) -> None:
+        """One log line and one event per kind of thing done, one line and event per new failure."""
         resource, obj = regarding
         where = f"{resource.kind} {obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
+        done: dict[tuple[ResourceType, type[Write]], list[str]] = {}
+        for result in results:
+            if result.ok and not result.existing:
+                done.setdefault((result.write.resource, type(result.write)), []).append(result.write.name)
         for key, names in done.items():
             if key in reasons:
                 message = f"{_VERBS[key[1]]} {_counted(key[0].kind, names)}"
                 logger.info("%s: %s", where, message)
                 self.event(resource, obj, "Normal", reasons[key][0], message)
+        known = {error.get("description") for error in (obj.get("status") or {}).get("lastErrors") or ()}
         for failure in failures:
-            if not failure.passing:
-                logger.warning("%s: %s", where, failure.description)
-        told: set[str] = set()
-        for result in results:
-            key = (result.write.resource, type(result.write))
-            failed = _failure(result)
-            if failed is not None and not failed.passing and key in reasons and reasons[key][1] not in told:
-                told.add(reasons[key][1])
-                self.event(resource, obj, "Warning", reasons[key][1], failed.description)
+            quiet = failure.passing or failure.description in known
+            logger.log(logging.DEBUG if quiet else logging.WARNING, "%s: %s", where, failure.description)
+        for key, (_, reason) in reasons.items():
+            failed = next((f for f in failures if not f.passing and f.code == _code(key[1], key[0])), None)
+            if failed is not None:
+                self.event(resource, obj, "Warning", reason, failed.description)
 
 
 class Patience:
@@ -178,6 +195,11 @@ class Backlog:
         return sum(queue.depth() for queue in self.queues)
 
 
+def earliest(*seconds: float | None) -> float | None:
+    """The first of several times to look again, where any is given."""
+    return min((wait for wait in seconds if wait is not None), default=None)
+
+
 def now_text() -> str:
     """The time as Kubernetes writes it: RFC 3339, UTC, whole seconds."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -194,29 +216,43 @@ def _counted(kind: str, names: Sequence[str]) -> str:
 
 def _failure(result: Result) -> Failure | None:
     """The failure of one write, None when it did what it should (or was not tried for another's failure)."""
-    write = result.write
+    write, error = result.write, result.error
     what = f"{write.resource.kind} {write.namespace}/{write.name}"
+    code = _code(type(write), write.resource)
     if isinstance(write, Create) and result.existing and result.object is not None:
         owner = _controller(result.object)
-        if owner and owner == _controller(write.body):
+        if owner == _controller(write.body):
             return None
-        held_by = "another owner" if owner else "nobody"
-        text = f"{what} exists already and is controlled by {held_by}; delete or rename it, or rename the PodCliqueSet"
-        return Failure(f"ERR_CREATE_{write.resource.kind.upper()}", text)
-    if result.error is None:
+        belongs = "another owner" if owner else "nobody"
+        return Failure(code, f"{what} exists already and belongs to {belongs}: delete it, or rename the PodCliqueSet")
+    if error is None:
         return None
-    error: ApiError = result.error
-    verb = type(write).__name__.upper()
-    passing = (
-        error.is_conflict or error.is_not_found or (error.is_invalid and isinstance(write, Patch) and _guarded(write))
-    )
-    text = f"{verb.lower()} {what}: {error.message or error.reason or error}"
-    return Failure(f"ERR_{verb}_{write.resource.kind.upper()}", text, passing, error.retry_after)
+    text = f"{type(write).__name__.lower()} {what}: {error.message or error.reason or error}"
+    if error.is_namespace_terminating:
+        return Failure(code, text, passing=True, news_come=_TERMINATING_SECONDS)
+    # The `test` of a JSON patch failed: the object is not what it was.
+    overtaken = error.is_invalid and isinstance(write, Patch) and isinstance(write.body, list)
+    if error.is_conflict or error.is_not_found or overtaken:
+        return Failure(code, text, passing=True, news_come=_STALE_SECONDS)
+    return Failure(code, text, passing=error.retriable, retry_after=error.retry_after)
 
 
-def _guarded(write: Patch) -> bool:
-    """A JSON patch whose `test` may fail because the object changed."""
-    return isinstance(write.body, list)
+def _adoption(result: Result) -> Patch | None:
+    """The patch that takes over a child that lost its owner (deleted with --cascade=orphan) and carries our labels."""
+    write, found = result.write, result.object
+    if not (isinstance(write, Create) and result.existing and found is not None) or _controller(found):
+        return None
+    have, want = found["metadata"].get("labels") or {}, write.body["metadata"]["labels"]
+    if any(have.get(key) != want[key] for key in (labels.MANAGED_BY, labels.PART_OF, labels.COMPONENT)):
+        return None
+    metadata = found["metadata"]
+    owners = [*(metadata.get("ownerReferences") or ()), *write.body["metadata"]["ownerReferences"]]
+    body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "ownerReferences": owners}}
+    return Patch(write.resource, write.namespace, write.name, body, uid=metadata["uid"])
+
+
+def _code(verb: type[Write], resource: ResourceType) -> str:
+    return f"ERR_{verb.__name__.upper()}_{resource.kind.upper()}"
 
 
 def _controller(obj: Mapping[str, Any]) -> str:

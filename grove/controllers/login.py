@@ -9,6 +9,9 @@ import kopf
 from grove import __version__
 from grove.runtime.transport import open_session
 
+_CONNECTIONS = 32
+"""Requests in flight, watches included. More would only queue at the API server, and each costs a TLS handshake."""
+
 USER_AGENT = f"grove-operator/{__version__}"
 """The part before the slash is the field manager of all our writes."""
 
@@ -44,7 +47,7 @@ class Login:
                 ssl=self._info.as_ssl_context(),
                 headers={**self._info.as_http_headers(), "User-Agent": USER_AGENT},
                 proxy=self._info.proxy_url,
-                connections=0,
+                connections=_CONNECTIONS,
             ),
         )
         if old is not None:

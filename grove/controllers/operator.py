@@ -25,6 +25,7 @@ from grove.runtime import health
 from grove.runtime.client import Client
 from grove.runtime.events import EventRecorder
 from grove.runtime.informer import Informer
+from grove.runtime.metrics import REGISTRY
 from grove.runtime.queue import WorkQueue
 
 logger = logging.getLogger(__name__)
@@ -134,7 +135,7 @@ class Operator:
         )
         metrics = self._config.server.metrics
         if metrics.port:
-            start_http_server(metrics.port, metrics.bind_address or "0.0.0.0")  # noqa: S104
+            start_http_server(metrics.port, metrics.bind_address or "0.0.0.0", registry=REGISTRY)  # noqa: S104
         self._controllers = Controllers(client, self._config)
         self._task = asyncio.create_task(self._watch_over(self._controllers.run()), name="controllers")
         logger.info("Working on %s", self._login.server)

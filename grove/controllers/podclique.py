@@ -4,7 +4,7 @@ import time
 
 from grove.api.labels import PODCLIQUE_FINALIZER, EventReason
 from grove.api.podclique import PodClique
-from grove.controllers.actor import Actor, Outcome, Patience, Reasons, now_text
+from grove.controllers.actor import Actor, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.routing import Name
 from grove.controllers.world import World
 from grove.plan.kinds import POD, PODCLIQUE
@@ -38,8 +38,7 @@ class PodCliqueReconciler:
             return Done()
         if podclique.deleting:
             release = without_finalizer(PODCLIQUE, podclique, PODCLIQUE_FINALIZER)
-            (await self._actor.act((PODCLIQUE, podclique.wire), release)).finish()
-            return Done()
+            return Done((await self._actor.act((PODCLIQUE, podclique.wire), release)).finish())
         template = self._world.set_of(podclique)
         if template is None or template.pcs.deleting:
             return Done()  # orphaned or about to go: the garbage collector decides, no pod is made any more
@@ -53,8 +52,7 @@ class PodCliqueReconciler:
         cost = 2 * (time.perf_counter() - start)  # the status looks at the same pods once more
         outcome = await self._actor.act((PODCLIQUE, podclique.wire), plan.writes, _EVENTS)
         waits = await self._write_status(self._world.podcliques.get(*key), outcome)
-        outcome.finish()
-        return Done(min((wait for wait in (plan.again_after, waits) if wait is not None), default=None), cost)
+        return Done(earliest(plan.again_after, waits, outcome.finish()), cost)
 
     async def _write_status(self, podclique: PodClique | None, outcome: Outcome) -> float | None:
         """Write the status if it differs; seconds until a postponed write is due."""

@@ -3,7 +3,7 @@
 import time
 
 from grove.api.labels import PODCLIQUESET_FINALIZER, EventReason
-from grove.controllers.actor import Actor, Outcome, Patience, Reasons, now_text
+from grove.controllers.actor import Actor, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.replica import ReplicaReconciler
 from grove.controllers.routing import Name
 from grove.controllers.world import World
@@ -43,14 +43,12 @@ class PodCliqueSetReconciler:
         pcs = template.pcs
         if pcs.deleting:
             release = without_finalizer(PODCLIQUESET, pcs, PODCLIQUESET_FINALIZER)
-            (await self._actor.act((PODCLIQUESET, pcs.wire), release)).finish()
-            return Done()
+            return Done((await self._actor.act((PODCLIQUESET, pcs.wire), release)).finish())
         writes = plan_removals(template, self._world.set_snapshot(template))
         cost = 2 * (time.perf_counter() - start)  # the status looks at the same objects once more
         outcome = await self._actor.act((PODCLIQUESET, pcs.wire), writes, _EVENTS)
         waits = await self._write_status(self._world.sets.get(*key), outcome)
-        outcome.finish()
-        return Done(waits, cost)
+        return Done(earliest(waits, outcome.finish()), cost)
 
     async def _write_status(self, template: Template | None, outcome: Outcome) -> float | None:
         """Write the status if it differs; seconds until a postponed write is due."""

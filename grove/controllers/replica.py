@@ -3,7 +3,7 @@
 import time
 
 from grove.api.labels import EventReason
-from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, now_text
+from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.routing import ReplicaKey, Wake
 from grove.controllers.world import World
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
@@ -50,8 +50,7 @@ class ReplicaReconciler:
         cost += time.perf_counter() - start
         await self._carry_out(template, plans, outcome)
         self._remember(key, outcome.failures)
-        outcome.finish()
-        return Done(self._due(namespace, plans), cost)
+        return Done(earliest(self._due(namespace, plans), outcome.finish()), cost)
 
     def _plan_gangs(self, template: Template, replica: int) -> dict[str, GangPlan]:
         return plan_gangs(

@@ -4,7 +4,7 @@ import time
 
 from grove.api.labels import SCALING_GROUP_FINALIZER, EventReason
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
-from grove.controllers.actor import Actor, Outcome, Patience, Reasons, now_text
+from grove.controllers.actor import Actor, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.routing import Name
 from grove.controllers.world import World
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP
@@ -44,8 +44,7 @@ class ScalingGroupReconciler:
             return Done()
         if group.deleting:
             release = without_finalizer(PODCLIQUESCALINGGROUP, group, SCALING_GROUP_FINALIZER)
-            (await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), release)).finish()
-            return Done()
+            return Done((await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), release)).finish())
         template = self._world.set_of(group)
         if template is None or template.pcs.deleting:
             return Done()
@@ -53,8 +52,7 @@ class ScalingGroupReconciler:
         cost = 2 * (time.perf_counter() - start)  # the status looks at the same PodCliques once more
         outcome = await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), writes, _EVENTS)
         waits = await self._write_status(self._world.scaling_groups.get(*key), template, outcome)
-        outcome.finish()
-        return Done(waits, cost)
+        return Done(earliest(waits, outcome.finish()), cost)
 
     async def _write_status(
         self, group: PodCliqueScalingGroup | None, template: Template, outcome: Outcome

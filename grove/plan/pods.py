@@ -13,7 +13,7 @@ from grove.plan.kinds import POD
 from grove.plan.observed import PodView
 from grove.plan.ranks import RankOffset
 from grove.plan.template import owner_reference
-from grove.runtime.writes import Create, Delete, Write
+from grove.runtime.writes import Create, Delete, Patch, Write
 
 REFILL_SPACING = 10.0
 """Seconds between two pods of one slot when the first ended by itself (Failed, evicted, Succeeded), against storms."""
@@ -77,7 +77,8 @@ def plan_pods(
         pod for pod in gone if pod.finished and not pod.deleting and (full or pod.index in refilled or pod.index < 0)
     ]
     deletes = [_delete(pod, "surplus") for pod in victims] + [_delete(pod, "ended") for pod in leftovers]
-    return PodPlan((*creates, *deletes), min(waits, default=None))
+    strays = [pod for pod in slots.values() if pod.gang != podclique.labels.get(labels.PODGANG, "")]
+    return PodPlan((*creates, *deletes, *(_relabel(pod, podclique) for pod in strays)), min(waits, default=None))
 
 
 def pod_name(podclique: str, uid: str, index: int, predecessor: str, taken: Mapping[str, int]) -> str:
@@ -184,6 +185,12 @@ def _latest(uid: str, index: int, before: Sequence[PodView]) -> str:
     ends = [pod for pod in before if pod_name("", uid, index, pod.uid, {}).removeprefix("-") not in suffixes]
     last = max(ends or before, key=lambda pod: (pod.created, pod.name), default=None)
     return last.uid if last else ""
+
+
+def _relabel(pod: PodView, podclique: PodClique) -> Patch:
+    """Give a pod back the gang it belongs to; without the label its gang would never be complete."""
+    body = {"metadata": {"labels": {labels.PODGANG: podclique.labels.get(labels.PODGANG)}}}
+    return Patch(POD, pod.namespace, pod.name, body, uid=pod.uid)
 
 
 def _delete(pod: PodView, reason: str) -> Delete:

@@ -11,7 +11,7 @@ class ApiError(Exception):
 
     ``status`` is the HTTP status; 0 means that no answer came, so nobody knows whether a write happened, unless
     ``not_sent`` is set. ``reason`` is the Status reason (``NotFound``, ``AlreadyExists``, …), ``retry_after`` the
-    server's wish in seconds.
+    server's wish in seconds, ``causes`` the reasons in the Status's details.
     """
 
     def __init__(
@@ -24,6 +24,7 @@ class ApiError(Exception):
         path: str,
         retry_after: float | None = None,
         not_sent: bool = False,
+        causes: tuple[str, ...] = (),
     ) -> None:
         super().__init__(f"{verb} {path}: {status or 'no answer'} {reason}: {message}")
         self.status = status
@@ -33,6 +34,7 @@ class ApiError(Exception):
         self.path = path
         self.retry_after = retry_after
         self.not_sent = not_sent
+        self.causes = causes
 
     @classmethod
     def from_response(cls, status: int, body: bytes, retry_after: str | None, *, verb: str, path: str) -> "ApiError":
@@ -46,7 +48,7 @@ class ApiError(Exception):
         reason = str(details.get("reason") or "")
         message = str(details.get("message") or body[:200].decode(errors="replace").strip())
         seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
-        return cls(status, reason, message, verb=verb, path=path, retry_after=seconds)
+        return cls(status, reason, message, verb=verb, path=path, retry_after=seconds, causes=_causes(details))
 
     @property
     def is_not_found(self) -> bool:
@@ -74,6 +76,11 @@ class ApiError(Exception):
         return self.status == 403
 
     @property
+    def is_namespace_terminating(self) -> bool:
+        """A create came while its namespace is being deleted: all it would need is about to go anyway."""
+        return self.status == 403 and "NamespaceTerminating" in self.causes
+
+    @property
     def is_invalid(self) -> bool:
         """The object, or the ``test`` of a JSON patch, does not hold."""
         return self.status == 422
@@ -82,6 +89,13 @@ class ApiError(Exception):
     def retriable(self) -> bool:
         """The same request may well succeed later: an expected event in a cluster's life, not a fault of the caller."""
         return self.status in (0, 408, 409, 429) or self.status >= 500
+
+
+def _causes(status: dict[str, Any]) -> tuple[str, ...]:
+    """The reasons of a Status object's details.causes."""
+    details = status.get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    return tuple(str(cause.get("reason")) for cause in causes or () if isinstance(cause, dict))
 
 
 def jittered(seconds: float) -> float:

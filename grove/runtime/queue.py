@@ -170,9 +170,10 @@ class WorkQueue(Generic[K]):
         count = self._failures[key] = self._failures.get(key, 0) + 1
         delay = min(self._backoff_cap, self._backoff_base * 2.0 ** min(count - 1, 32)) * random.uniform(0.75, 1.25)  # noqa: S311
         delay = max(delay, getattr(error, "retry_after", None) or 0.0)
-        expected = getattr(error, "retriable", False)
+        told = getattr(error, "told", False)
+        expected = told or getattr(error, "retriable", False)
         logger.log(
-            logging.INFO if expected else logging.ERROR,
+            logging.DEBUG if told else logging.INFO if expected else logging.ERROR,
             "%s: %s failed (%d in a row), again in %.2f s: %r",
             *(self.name, key, count, delay, error),
             exc_info=None if expected or count > 1 else error,
