@@ -1,0 +1,54 @@
+"""The `grove` command. Subcommands are imported when they are used, so that none pays for the others."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+import click
+
+COMMANDS: Final = {
+    "operator": ("grove.cli.operator:operator", "Run the operator."),
+    "plan": ("grove.cli.plan:plan", "Show everything that PodCliqueSets would become, without a cluster."),
+    "crds": ("grove.cli.crds:crds", "Write the CustomResourceDefinitions."),
+    "cluster": ("grove.cli.cluster:cluster", "Run a Kubernetes cluster on this machine."),
+    "demo": ("grove.cli.demo:demo", "Take a PodCliqueSet to running pods on this machine."),
+}
+"""Where each subcommand is, as `module:attribute`, and what it does."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a subcommand only to run it or to show its own help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[cmd_name][0].split(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command), f"{cmd_name} is no command"
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if not wanted:
+        return
+    from importlib import metadata  # only here: it costs 10 ms
+
+    try:
+        click.echo(f"grove {metadata.version('grove-operator')}")
+    except metadata.PackageNotFoundError:
+        click.echo("grove, run from its sources")
+    ctx.exit()
+
+
+@click.group(cls=LazyGroup)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+def main() -> None:
+    """Run whole AI inference systems on Kubernetes, each from one PodCliqueSet."""

@@ -1,0 +1,180 @@
+"""`grove plan`: what PodCliqueSets would become, worked out without a cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+import orjson
+
+from grove.admission.defaults import default_podcliqueset
+from grove.admission.fields import Field
+from grove.admission.validation import validate_podcliqueset
+from grove.api.labels import API_VERSION
+from grove.api.podcliqueset import PodCliqueSet
+from grove.cli.manifests import Manifest, ManifestError, read_manifests, write_yaml
+from grove.cli.plan_tree import draw, total
+from grove.plan.expand import expand
+from grove.plan.template import Template
+
+MAX_PODS: Final = 150_000
+"""Kubernetes supports this many pods in a cluster; a set that asks for more is a typing error."""
+
+_PLAIN: Final = str.maketrans({"├": "|", "└": "`", "─": "-", "│": "|", "…": "...", "→": "->"})
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    metavar="FILE",
+    help="A file with PodCliqueSets, YAML or JSON; - for standard input. May be given several times.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["tree", "yaml", "json"]),
+    default="tree",
+    show_default=True,
+    help="An overview, or the objects themselves.",
+)
+@click.option(
+    "-n", "--namespace", default="default", show_default=True, help="The namespace of sets that do not name one."
+)
+def plan(files: tuple[str, ...], output: str, namespace: str) -> None:
+    """Show everything that PodCliqueSets would become, without a cluster.
+
+    Prints every Service, PodClique, scaling group, autoscaler, gang and pod the operator would make, as an overview or
+    as objects. Checks the sets first, as the API server would, and lists all problems at once with the paths of their
+    fields. Other objects in the files are passed over.
+
+    Exit code 0 when all sets are well (there may be warnings), 1 when a file cannot be read or a set has errors, 2 for
+    wrong usage.
+    """
+    candidates, failed = _read(files, namespace)
+    for candidate in candidates:
+        failed |= not _report(candidate)
+    if failed:
+        sys.exit(1)
+    if not candidates:
+        raise click.ClickException("there is no PodCliqueSet in the input")
+    templates = [Template(PodCliqueSet.from_wire(candidate.obj)) for candidate in candidates]
+    if output == "tree":
+        _print("\n".join(line for template in templates for line in draw(template)))
+        _print(total(templates))
+        return
+    objects = (obj for template in templates for replica in expand(template) for obj in replica.objects)
+    _dump(objects, output)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A PodCliqueSet with its defaults, and what is to be said about it."""
+
+    title: str
+    obj: dict[str, Any]
+    errors: Sequence[str]
+    warnings: Sequence[str]
+
+
+def _read(files: Iterable[str], namespace: str) -> tuple[list[_Candidate], bool]:
+    """The PodCliqueSets in the files, each once, and whether some file could not be read."""
+    candidates: list[_Candidate] = []
+    first: dict[tuple[str, str], str] = {}
+    failed = False
+    for file in files:
+        try:
+            manifests = read_manifests(file)
+        except ManifestError as exc:
+            _print(f"error: {exc}", err=True)
+            failed = True
+            continue
+        sets = [manifest for manifest in manifests if manifest.obj.get("kind") == PodCliqueSet.KIND]
+        candidates += [_check(manifest, namespace, first) for manifest in sets]
+        others = [manifest for manifest in manifests if manifest.obj.get("kind") != PodCliqueSet.KIND]
+        if others:
+            kinds = sorted({str(manifest.obj.get("kind") or "object without kind") for manifest in others})
+            _print(f"note: {others[0].source}: passed over {len(others)} of kind {', '.join(kinds)}", err=True)
+    return candidates, failed
+
+
+def _check(manifest: Manifest, namespace: str, first: dict[tuple[str, str], str]) -> _Candidate:
+    obj = default_podcliqueset(_as_written(manifest.obj, namespace))
+    result = validate_podcliqueset(obj)
+    errors, warnings = [str(error) for error in result.errors], list(result.warnings)
+    if obj.get("apiVersion") != API_VERSION:
+        errors.insert(0, str(Field(obj)["apiVersion"].not_supported([API_VERSION])))
+    if not result.ok:
+        return _Candidate(_title(manifest, obj), obj, errors, warnings)
+    template = Template(PodCliqueSet.from_wire(obj))
+    key = template.namespace, template.name
+    if key in first:
+        errors.append(f'metadata.name: Duplicate value: "{template.name}": the set is in {first[key]} already')
+    first.setdefault(key, manifest.source)
+    if (pods := _pods(template)) > MAX_PODS:
+        errors.append(f"spec: Forbidden: the set would have {pods} pods, Kubernetes supports {MAX_PODS} in a cluster")
+    if template.replicas == 0:
+        warnings.append("spec.replicas: is 0: nothing would run")
+    return _Candidate(_title(manifest, obj), obj, errors, warnings)
+
+
+def _as_written(obj: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """The object without what only a cluster gives it, so that one read from a cluster is planned like a new one."""
+    metadata = obj.get("metadata")
+    if isinstance(metadata, dict):
+        kept = ("name", "generateName", "namespace", "labels", "annotations")
+        metadata = {key: metadata[key] for key in kept if metadata.get(key) is not None}
+        metadata = {"namespace": namespace, **metadata}
+        if isinstance(metadata.get("generateName"), str) and "name" not in metadata:
+            metadata["name"] = f"{metadata['generateName']}xxxxx"
+        obj = {**obj, "metadata": metadata}
+    return {key: value for key, value in obj.items() if key != "status"}
+
+
+def _title(manifest: Manifest, obj: dict[str, Any]) -> str:
+    metadata = obj.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return f"{manifest.source}: {PodCliqueSet.KIND} {name or 'without a name'}"
+
+
+def _pods(template: Template) -> int:
+    """How many pods the set would have."""
+    standalone = sum(clique.spec.replicas or 0 for clique in template.standalone)
+    grouped = sum(
+        group.replicas * sum(clique.spec.replicas or 0 for clique in template.members(name))
+        for name, group in template.groups.items()
+    )
+    return template.replicas * (standalone + grouped)
+
+
+def _report(candidate: _Candidate) -> bool:
+    """Print what is wrong with a set; whether nothing is."""
+    lines = [f"  error: {error}" for error in candidate.errors]
+    lines += [f"  warning: {warning}" for warning in candidate.warnings]
+    if lines:
+        _print("\n".join([candidate.title, *lines]), err=True)
+    return not candidate.errors
+
+
+def _dump(objects: Iterator[dict[str, Any]], output: str) -> None:
+    if output == "yaml":
+        write_yaml(objects, sys.stdout.buffer)
+    else:
+        result = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        sys.stdout.buffer.write(orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def _print(text: str, *, err: bool = False) -> None:
+    """Print in what the terminal can show: where it knows no box-drawing characters, with plain ones."""
+    stream = sys.stderr if err else sys.stdout
+    try:
+        text.encode(stream.encoding or "ascii", "strict")
+    except (UnicodeEncodeError, LookupError):
+        text = text.translate(_PLAIN).encode("ascii", "backslashreplace").decode()
+    click.echo(text, err=err)

@@ -1,0 +1,200 @@
+"""An overview of what PodCliqueSets become, as a tree that stays short however large they are.
+
+All replicas of a set are alike, and so are the replicas of a scaling group but for their gang. Of each run of equal
+ones the first is shown in full.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, TypeVar
+
+from grove.api import labels
+from grove.plan.expand import Replica, expand
+from grove.plan.template import Template
+
+Object = dict[str, Any]
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Node:
+    """A line of the tree and what hangs below it."""
+
+    text: str
+    children: list[Node] = field(default_factory=list)
+
+    def lines(self) -> Iterator[str]:
+        yield self.text
+        for position, child in enumerate(self.children):
+            last = position == len(self.children) - 1
+            head, *rest = child.lines()
+            yield ("└─ " if last else "├─ ") + head
+            yield from (("   " if last else "│  ") + line for line in rest)
+
+
+def draw(template: Template) -> Iterator[str]:
+    """The tree of one set, line by line."""
+    root = Node(f"PodCliqueSet {template.namespace}/{template.name}: {_count(template.replicas, 'replica')}")
+    if template.replicas:
+        root.children.append(Node("replica 0", _replica(first_replica(template))))
+    if template.replicas > 1:
+        root.children.append(Node(f"{_range('replica', 1, template.replicas - 1)}: the same"))
+    return root.lines()
+
+
+def first_replica(template: Template) -> Replica:
+    """Replica 0 of a set that has one."""
+    spec = template.pcs.spec.model_copy(update={"replicas": 1})
+    return expand(Template(template.pcs.model_copy(update={"spec": spec})))[0]
+
+
+def total(templates: Sequence[Template]) -> str:
+    """How many objects of each kind the sets become: `1 PodCliqueSet → 4 PodCliques, …, 9 Pods`."""
+    counts: Counter[str] = Counter()
+    for template in templates:
+        if template.replicas:
+            for obj in first_replica(template).objects:
+                counts[obj["kind"]] += template.replicas
+    order = ["PodClique", "PodCliqueScalingGroup", "PodGang", "Service", "HorizontalPodAutoscaler", "Pod"]
+    made = [_count(counts[kind], kind) for kind in order if counts[kind]]
+    return f"{_count(len(templates), 'PodCliqueSet')} → {', '.join(made) or 'nothing'}"
+
+
+def _replica(replica: Replica) -> list[Node]:
+    standalone = [pclq for pclq in replica.podcliques if labels.SCALING_GROUP not in _labels(pclq)]
+    nodes = [Node(f"Service {_name(service)}") for service in replica.services]
+    nodes += [_podclique(pclq) for pclq in standalone]
+    nodes += [_scaling_group(group, replica) for group in replica.scaling_groups]
+    nodes += [_autoscaler(autoscaler) for autoscaler in replica.autoscalers]
+    return nodes + _podgangs(replica)
+
+
+def _podclique(podclique: Object) -> Node:
+    name, replicas = _name(podclique), podclique["spec"]["replicas"]
+    if not replicas:
+        return Node(f"PodClique {name}: idle")
+    hosts = f"{name}-0" if replicas == 1 else f"{name}-0 … {name}-{replicas - 1}"
+    return Node(f"PodClique {name}: {_count(replicas, 'pod')} ({hosts})")
+
+
+def _scaling_group(group: Object, replica: Replica) -> Node:
+    spec = group["spec"]
+    count = _count(spec["replicas"], "replica") if spec["replicas"] else "idle"
+    node = Node(f"PodCliqueScalingGroup {_name(group)}: {count}, at least {spec['minAvailable']}")
+    base = labels.BASE_PODGANG
+    for run in _runs(_members(replica, _name(group)), lambda pclqs: [(_size(p), base in _labels(p)) for p in pclqs]):
+        (index, podcliques), last = run[0], run[-1][0]
+        gang = _labels(podcliques[0])[labels.PODGANG]
+        kind = "scaled gang" if base in _labels(podcliques[0]) else "base gang"
+        node.children.append(Node(f"replica {index} ({kind} {gang})", [_podclique(pclq) for pclq in podcliques]))
+        if last > index:
+            each = ", each a gang" if kind == "scaled gang" else ""
+            node.children.append(Node(f"{_range('replica', index + 1, last)}: the same{each}"))
+    return node
+
+
+def _members(replica: Replica, group: str) -> list[tuple[int, list[Object]]]:
+    """The PodCliques of a scaling group by the index of their replica."""
+    members: dict[int, list[Object]] = {}
+    for podclique in replica.podcliques:
+        tags = _labels(podclique)
+        if tags.get(labels.SCALING_GROUP) == group:
+            members.setdefault(int(tags[labels.SCALING_GROUP_REPLICA_INDEX]), []).append(podclique)
+    return sorted(members.items())
+
+
+def _autoscaler(autoscaler: Object) -> Node:
+    spec = autoscaler["spec"]
+    bounds = f"{spec['minReplicas']} to {spec['maxReplicas']} replicas"
+    return Node(f"HorizontalPodAutoscaler {_name(autoscaler)}: {spec['scaleTargetRef']['kind']} with {bounds}")
+
+
+def _podgangs(replica: Replica) -> list[Node]:
+    podcliques = {_name(pclq): pclq for pclq in replica.podcliques}
+    gangs = [
+        _Gang(gang, [podcliques[group["name"]] for group in gang["spec"]["podgroups"]]) for gang in replica.podgangs
+    ]
+    nodes: list[Node] = []
+    for run in _runs(list(enumerate(gangs)), _Gang.shape):
+        gang = run[0][1]
+        nodes.append(gang.node())
+        if len(run) > 1:
+            first, last = run[1][1].name, run[-1][1].name
+            which = f"PodGang {first}" if first == last else f"PodGangs {first} … {last}"
+            nodes.append(Node(f"{which} ({gang.kind}): the same"))
+    return nodes
+
+
+@dataclass(frozen=True, slots=True)
+class _Gang:
+    """A PodGang and the PodCliques of its pod groups, in their order."""
+
+    podgang: Object
+    podcliques: list[Object]
+
+    @property
+    def name(self) -> str:
+        return _name(self.podgang)
+
+    @property
+    def kind(self) -> str:
+        return "scaled" if any(labels.BASE_PODGANG in _labels(pclq) for pclq in self.podcliques) else "base"
+
+    @property
+    def minimums(self) -> list[int]:
+        return [group["minReplicas"] for group in self.podgang["spec"]["podgroups"]]
+
+    def shape(self) -> object:
+        """What is equal for two gangs that differ in their names only."""
+        groups = [_labels(pclq).get(labels.SCALING_GROUP) for pclq in self.podcliques]
+        return self.kind, groups, [_size(pclq) for pclq in self.podcliques], self.minimums
+
+    def node(self) -> Node:
+        pods = sum(_size(pclq) for pclq in self.podcliques)
+        text = f"PodGang {self.name} ({self.kind}): at least {sum(self.minimums)} of {_count(pods, 'pod')}"
+        return Node(text, [Node(line) for line in self._groups()])
+
+    def _groups(self) -> Iterator[str]:
+        """A line per pod group; the replicas of a scaling group share the lines of their cliques."""
+        alike: dict[tuple[str, int, str], list[str]] = {}
+        seen: Counter[object] = Counter()
+        for podclique, minimum in zip(self.podcliques, self.minimums, strict=True):
+            tags = _labels(podclique)
+            owner = tags.get(labels.SCALING_GROUP, _name(podclique))
+            place = owner, tags.get(labels.SCALING_GROUP_REPLICA_INDEX)
+            seen[place] += 1
+            count = f"at least {minimum} of {_count(_size(podclique), 'pod')}"
+            alike.setdefault((owner, seen[place], count), []).append(_name(podclique))
+        for (_, _, count), names in alike.items():
+            yield f"{names[0]}: {count}" if len(names) == 1 else f"{names[0]} … {names[-1]}: {count} each"
+
+
+def _runs(items: Sequence[tuple[int, T]], shape: Callable[[T], object]) -> Iterator[list[tuple[int, T]]]:
+    """Numbered items in runs of equal shape."""
+    for _, run in groupby(items, key=lambda item: shape(item[1])):
+        yield list(run)
+
+
+def _range(what: str, first: int, last: int) -> str:
+    return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _name(obj: Object) -> str:
+    return str(obj["metadata"]["name"])
+
+
+def _labels(obj: Object) -> dict[str, str]:
+    tags: dict[str, str] = obj["metadata"]["labels"]
+    return tags
+
+
+def _size(podclique: Object) -> int:
+    return int(podclique["spec"]["replicas"])
