@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, Strict, ValidationError, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 Int32 = Annotated[int, Strict(), WithJsonSchema({"type": "integer", "format": "int32"})]
@@ -30,7 +31,6 @@ class KubeModel(BaseModel):
         alias_generator=to_camel,
         validate_by_name=True,
         validate_by_alias=True,
-        protected_namespaces=(),
     )
 
     def to_wire(self) -> dict[str, Any]:
@@ -141,8 +141,6 @@ class Resource(KubeModel):
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
 
-    _wire: dict[str, Any] | None = PrivateAttr(default=None)
-
     @classmethod
     def from_wire(cls, obj: dict[str, Any]) -> Self:
         """Read an object as the API server sends it. A null is read as absent, as the API server does.
@@ -156,13 +154,13 @@ class Resource(KubeModel):
             resource = cls.model_validate(obj)
         except ValidationError as exc:
             resource = cls.model_validate(_without_nulls(obj, exc))
-        resource._wire = obj
+        resource.__dict__["wire"] = obj  # what the cached property below would hold
         return resource
 
-    @property
+    @cached_property
     def wire(self) -> dict[str, Any]:
         """The dict this object was read from, never to be changed; for an object made in code, `to_wire()`."""
-        return self.to_wire() if self._wire is None else self._wire
+        return self.to_wire()
 
     def to_wire(self) -> dict[str, Any]:
         """The whole object as plain JSON types, apiVersion and kind included."""
@@ -193,7 +191,7 @@ class Resource(KubeModel):
     def annotations(self) -> Mapping[str, str]:
         return self.metadata.annotations
 
-    @property
+    @cached_property
     def resource_version(self) -> int:
         """The resourceVersion as a number, which orders the versions of one object; 0 when absent."""
         return int(self.metadata.resource_version or 0)
@@ -202,7 +200,7 @@ class Resource(KubeModel):
     def deleting(self) -> bool:
         return self.metadata.deletion_timestamp is not None
 
-    @property
+    @cached_property
     def owner_uid(self) -> str:
         """The uid of the controller that owns this object, or an empty string."""
         owner = self.metadata.controller

@@ -12,7 +12,7 @@ from typing import Any
 import kopf
 from prometheus_client import start_http_server
 
-from grove.controllers.actor import Actor, Backlog, Patience
+from grove.controllers.actor import Actor, Patience
 from grove.controllers.config import OperatorConfiguration
 from grove.controllers.login import Login
 from grove.controllers.podclique import PodCliqueReconciler
@@ -42,8 +42,7 @@ class Controllers:
         self.world = world
         self.informers: list[Informer[Any]] = world.informers(client)
         self._recorder = EventRecorder(client, "grove-operator")
-        backlog = Backlog()
-        actor, patience = Actor(client, world, self._recorder), Patience(backlog)
+        actor, patience = Actor(client, world, self._recorder), Patience()
         wake = Wake(
             podcliqueset=lambda key: self.sets.add(key),
             replica=lambda key: self.replicas.add(key),
@@ -70,7 +69,6 @@ class Controllers:
             cliques.reconcile, name="podclique", concurrency=syncs.pod_clique.concurrent_syncs
         )
         self.queues: list[WorkQueue[Any]] = [self.sets, self.replicas, self.scaling_groups, self.podcliques]
-        backlog.queues = self.queues
         Router(world, wake)
 
     async def run(self) -> None:

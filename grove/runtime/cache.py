@@ -69,6 +69,11 @@ class Store(Generic[T]):
         """Return the object, or None."""
         return self._objects.get((namespace, name))
 
+    def knows(self, namespace: str, name: str, resource_version: int) -> bool:
+        """Return whether this version of the object, or a later one, is held: such news need not even be read."""
+        known = self._objects.get((namespace, name))
+        return known is not None and known.resource_version >= resource_version
+
     def by_index(self, index: str, value: Hashable) -> list[T]:
         """Return the objects an index holds under ``value``; the cost depends on their number alone."""
         return list(self._indexes[index].get(value, {}).values())

@@ -160,7 +160,7 @@ class Informer(Generic[T]):
         metrics.watch_counter(self.resource.label, kind).inc()
         if kind == "DELETED":
             self.store.remove(metadata.get("namespace", ""), metadata["name"], metadata["uid"], int(version))
-        elif kind != "BOOKMARK":
+        elif kind != "BOOKMARK" and not self.store.knows(metadata.get("namespace", ""), metadata["name"], int(version)):
             seen = self._read(obj)
             if seen is not None:
                 self.store.put(seen)
