@@ -1,0 +1,75 @@
+"""The operator as a process of its own, as users run it."""
+
+import ctypes
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tests.cluster.harness import ROOT
+
+_PR_SET_PDEATHSIG = 1
+_READY = "Caches are filled"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorProcess:
+    """A running operator: its process id, the URL of its metrics, its log."""
+
+    pid: int
+    metrics_url: str
+    log: Path
+
+
+@contextmanager
+def running_operator(kubeconfig: Path, directory: Path, profile: Path | None = None) -> Iterator[OperatorProcess]:
+    """Run the operator while the block runs; it has filled its caches when the block begins.
+
+    With `profile`, it runs under cProfile and leaves the data in that file. Raises RuntimeError, with the end of its
+    log, when it does not start.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    config = directory / "operator.yaml"
+    server = {"metrics": {"bindAddress": "127.0.0.1", "port": port}, "healthProbes": {"port": 0}}
+    config.write_text(yaml.safe_dump({"server": server}))
+    profiler = ["-m", "cProfile", "-o", str(profile)] if profile else []
+    arguments = ["-m", "grove", "operator", "--kubeconfig", str(kubeconfig), "--config", str(config)]
+    log = directory / "operator.log"
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            [sys.executable, *profiler, *arguments], cwd=ROOT, stderr=output, preexec_fn=_end_with_parent
+        ) as process,
+    ):
+        try:
+            _wait_started(process, log)
+            yield OperatorProcess(process.pid, f"http://127.0.0.1:{port}/metrics", log)
+        finally:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _wait_started(process: "subprocess.Popen[bytes]", log: Path, timeout: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout
+    while _READY not in log.read_text():
+        if process.poll() is not None or time.monotonic() > deadline:
+            lines = "\n".join(log.read_text().splitlines()[-20:])
+            raise RuntimeError(f"the operator did not start; its log ends with:\n{lines}")
+        time.sleep(0.05)
+
+
+def _end_with_parent() -> None:
+    """Ask the kernel for a SIGTERM when the parent ends, so that a killed benchmark leaves no operator behind."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,93 @@
+"""What is deployed: the PodCliqueSets of the benchmark, and what each must come to."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET
+from grove.runtime.resources import ResourceType
+
+NAMESPACE = "bench"
+NAME = "bench"
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A change of one object's replicas through /scale; `pods` is how many there are in all afterwards."""
+
+    title: str
+    resource: ResourceType
+    name: str
+    replicas: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One PodCliqueSet, the fake nodes it runs on, and how many PodCliques and pods it must come to."""
+
+    name: str
+    title: str
+    nodes: int
+    replicas: int
+    podcliques: int
+    pods: int
+    template: dict[str, Any]
+    scales: tuple[Scale, ...] = ()
+
+    def manifest(self) -> dict[str, Any]:
+        """The PodCliqueSet to create."""
+        return {
+            "apiVersion": PODCLIQUESET.api_version,
+            "kind": PODCLIQUESET.kind,
+            "metadata": {"name": NAME, "namespace": NAMESPACE},
+            "spec": {"replicas": self.replicas, "template": self.template},
+        }
+
+
+def _clique(name: str, replicas: int) -> dict[str, Any]:
+    container = {"name": "main", "image": "example.com/none:1", "resources": {"requests": {"cpu": "10m"}}}
+    spec = {
+        "roleName": name,
+        "replicas": replicas,
+        "minAvailable": replicas,
+        "podSpec": {"containers": [container]},
+    }
+    return {"name": name, "spec": spec}
+
+
+def _pairs(replicas: int) -> Scenario:
+    """Many small replicas: one clique of two pods each."""
+    return Scenario(
+        name=f"{replicas}x2",
+        title=f"{replicas} replicas of 2 pods",
+        nodes=20,
+        replicas=replicas,
+        podcliques=replicas,
+        pods=2 * replicas,
+        template={"cliques": [_clique("w", 2)]},
+    )
+
+
+def _large() -> Scenario:
+    """One replica of few large cliques: four of 1000 pods, and a scaling group of two replicas of 500."""
+    group = {"name": "g", "cliqueNames": ["e"], "replicas": 2, "minAvailable": 1}
+    cliques = [*(_clique(name, 1000) for name in "abcd"), _clique("e", 500)]
+    group_name, clique_name = f"{NAME}-0-g", f"{NAME}-0-a"
+    return Scenario(
+        name="5000",
+        title="5000 pods in 6 cliques",
+        nodes=100,
+        replicas=1,
+        podcliques=6,
+        pods=5000,
+        template={"cliques": cliques, "podCliqueScalingGroups": [group]},
+        scales=(
+            Scale("group out by 1000", PODCLIQUESCALINGGROUP, group_name, 4, 6000),
+            Scale("group in by 1000", PODCLIQUESCALINGGROUP, group_name, 2, 5000),
+            Scale("clique to idle, 1000 gone", PODCLIQUE, clique_name, 0, 4000),
+            Scale("clique back to 1000", PODCLIQUE, clique_name, 1000, 5000),
+        ),
+    )
+
+
+SCENARIOS = {scenario.name: scenario for scenario in (_pairs(100), _pairs(500), _large())}
