@@ -97,8 +97,8 @@ def status(name: str | None, directory: Path) -> None:
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """Turns a ClusterError into a message and exit code 1."""
+    """Turns a failure into a message and exit code 1."""
     try:
         yield
-    except ClusterError as error:
+    except (ClusterError, OSError) as error:
         raise click.ClickException(str(error)) from error

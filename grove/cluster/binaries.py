@@ -125,15 +125,9 @@ def _build(wanted: list[Tool], folder: Path, progress: Progress) -> None:
         "once; on two cores this takes about 10 minutes"
     )
     for index, tool in enumerate(missing, 1):
-        progress.start(f"[{index}/{len(missing)}] {tool.name}")
-        try:
-            golang.build(
-                go, MODULES / tool.module, [*build_flags(tool.module), tool.package], folder / tool.name, progress
-            )
-        except BaseException:
-            progress.failed()
-            raise
-        progress.done()
+        arguments = [*build_flags(tool.module), tool.package]
+        with progress.step(f"[{index}/{len(missing)}] building {tool.name}"):
+            golang.build(go, MODULES / tool.module, arguments, folder / tool.name, progress)
 
 
 def _assets(progress: Progress, environment: Mapping[str, str] = os.environ) -> dict[str, Path]:

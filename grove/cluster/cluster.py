@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -92,16 +92,14 @@ class Cluster:
         """
         with self._locked():
             status = self.status()
-            if not self._has_config():
-                self._create()
-                node_count = DEFAULT_NODES if node_count is None else node_count
+            if not self._is_complete():
+                self._create(node_count)
             elif status.state != "running":
-                self._revive(status)
+                self._revive(status, node_count)
             else:
                 self._report(f"cluster {self.name} is already running")
-            client = self.client()
-            nodes.create(client, node_count or 0)
-            nodes.wait_usable(client)
+            nodes.create(self.client(), node_count or 0)
+            nodes.wait_usable(self.client())
             return self.status()
 
     def down(self) -> bool:
@@ -113,7 +111,6 @@ class Cluster:
             return False
         with self._locked():
             self._destroy()
-            self.kubeconfig.unlink(missing_ok=True)
             (self.directory / "lock").unlink(missing_ok=True)
         if not any(self.directory.iterdir()):
             self.directory.rmdir()
@@ -129,7 +126,7 @@ class Cluster:
             else:
                 components[component.name] = "healthy" if answers(component.health) else "unhealthy"
         server, count = "", (0, 0)
-        if self._has_config() and components["kube-apiserver"] == "healthy":
+        if self._is_complete() and components["kube-apiserver"] == "healthy":
             client = self.client()
             items = client.api("GET", "/api/v1/nodes")["items"]
             server, count = client.server, (sum(map(nodes.is_ready, items)), len(items))
@@ -142,7 +139,7 @@ class Cluster:
 
     def client(self) -> Client:
         """A client of the API server as cluster administrator."""
-        return Client(self.kubeconfig)
+        return Client(self._home / "kubeconfig.yaml")
 
     # -- single components -----------------------------------------------------------------------------------------
 
@@ -166,13 +163,13 @@ class Cluster:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _create(self) -> None:
+    def _create(self, node_count: int | None) -> None:
         programs = binaries.find_or_build()
         for attempt in range(1, 6):
             self._destroy()
             try:
-                self._create_once(programs)
-                return
+                self._create_control_plane(programs)
+                break
             except _PortTakenError as error:
                 self._report(f"{error}: trying other ports")
                 if attempt == 5:
@@ -180,8 +177,11 @@ class Cluster:
             except BaseException:
                 processes.stop(self._home / "bin")  # the logs stay, they tell why
                 raise
+        nodes.create(self.client(), DEFAULT_NODES if node_count is None else node_count)
+        # Last, since a cluster with this file counts as complete: `up` starts again from nothing where it is missing.
+        shutil.copyfile(self._home / "kubeconfig.yaml", self.kubeconfig)
 
-    def _create_once(self, programs: dict[str, Path]) -> None:
+    def _create_control_plane(self, programs: dict[str, Path]) -> None:
         self._kwok.mkdir(parents=True)
         config = self._kwok / "cluster.yaml"
         config.write_text(kwokctl_config(programs, choose_ports()))
@@ -194,10 +194,7 @@ class Cluster:
         log = self._kwok / "create.log"
         with log.open("wb") as output:
             kwokctl = subprocess.Popen(
-                [*create, "--config", config, "--kubeconfig", self.kubeconfig],
-                env=environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
+                [*create, "--config", config], env=environment, stdout=output, stderr=subprocess.STDOUT
             )
         try:
             while kwokctl.poll() is None:
@@ -215,7 +212,7 @@ class Cluster:
         shutil.rmtree(self._home / "pids")
         self._wait_control_plane()
 
-    def _revive(self, status: Status) -> None:
+    def _revive(self, status: Status, node_count: int | None) -> None:
         if "not running" not in status.components.values():
             try:
                 self._wait_healthy(self._components(), _SLOW)
@@ -232,7 +229,7 @@ class Cluster:
             self._wait_control_plane()
         except (ClusterError, OSError) as error:
             self._report(f"the restart failed: {error}\nmaking the cluster anew; what was stored in it is lost")
-            self._create()
+            self._create(node_count)
 
     def _spawn(self, component: Component) -> None:
         if component.name not in self._alive():
@@ -267,10 +264,13 @@ class Cluster:
         Nothing recovers from the end of etcd or the API server. The others give up when that one is slow to start.
         """
         log = self._home / "logs" / f"{name}.log"
-        if "address already in use" in (tail := _tail(log)):
+        words = _tail(log, 100)
+        if "address already in use" in words:
             raise _PortTakenError(f"a port of {name} was taken meanwhile")
+        if "no space left on device" in words:
+            raise ClusterError(f"{name} ended, the disk is full: free 1 GB for {self.directory} and run it again")
         if name in ("etcd", "kube-apiserver") or not may_restart:
-            raise ClusterError(f"{name} ended, see {log}:\n{tail}")
+            raise ClusterError(f"{name} ended, see {log}:\n{_tail(log)}")
 
     def _admits_pods(self) -> bool:
         try:
@@ -283,6 +283,7 @@ class Cluster:
         try:
             for home in self._clusters.glob("*"):
                 processes.stop(home / "bin")
+            self.kubeconfig.unlink(missing_ok=True)
             if self._kwok.exists():
                 shutil.rmtree(self._kwok)
         except (OSError, TimeoutError) as error:
@@ -294,7 +295,7 @@ class Cluster:
     def _alive(self) -> set[str]:
         return set(processes.running(self._home / "bin").values())
 
-    def _has_config(self) -> bool:
+    def _is_complete(self) -> bool:
         return bool(self._components()) and self.kubeconfig.exists()
 
     def _components(self) -> list[Component]:
@@ -310,14 +311,17 @@ class Cluster:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        try:
-            lock = exclusive(
-                self.directory / "lock", lambda pid: self._report(f"process {pid} works on this cluster; waiting")
-            )
-            with lock:
-                yield
-        except PermissionError as error:
-            raise ClusterError(f"cannot write to {self.directory}: choose another folder with --dir") from error
+        with ExitStack() as stack:
+            try:
+                lock = exclusive(
+                    self.directory / "lock", lambda pid: self._report(f"process {pid} works on this cluster; waiting")
+                )
+                stack.enter_context(lock)
+            except OSError as error:
+                raise ClusterError(
+                    f"cannot write to {self.directory} ({error.strerror}): choose another folder with --dir"
+                ) from error
+            yield
 
 
 def _tail(log: Path, lines: int = 8) -> str:

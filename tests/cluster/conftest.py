@@ -2,13 +2,15 @@
 
 import contextlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from grove.cluster import binaries
 from tests.cluster.harness import ROOT, Harness, running_cluster
+from tests.cluster.operators import OperatorProcess
+from tests.cluster.workspace import Workspace
 
 NODES = 40
 """Fake nodes of the shared cluster: two blocks and two zones (a block is 20 nodes, a zone 28)."""
@@ -54,9 +56,41 @@ def crds(cluster: Harness) -> list[str]:
         names = []
         for crd in cluster.api("GET", path)["items"]:
             if crd["spec"]["group"].endswith("grove.io"):
-                conditions = {item["type"]: item["status"] for item in crd.get("status", {}).get("conditions", [])}
+                conditions = {item["type"]: item["status"] for item in crd.get("status", {}).get("conditions") or ()}
                 assert conditions.get("Established") == "True", f"{crd['metadata']['name']}: {conditions}"
                 names.append(crd["metadata"]["name"])
         return names
 
     return cluster.wait(established, message="the CRDs are established")
+
+
+@pytest.fixture(scope="session")
+def operator(cluster: Harness, crds: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
+    """The operator, running on the shared cluster."""
+    process = OperatorProcess(cluster.kubeconfig, tmp_path_factory.mktemp("operator"))
+    process.start()
+    yield process
+    if process.is_running:
+        process.stop()
+
+
+@pytest.fixture
+def workspace(cluster: Harness, namespace: str, operator: OperatorProcess) -> Iterator[Workspace]:
+    """A namespace of its own on the shared cluster, with the operator at work."""
+    if not operator.is_running:
+        operator.start()
+    workspace = Workspace(cluster, namespace, operator)
+    yield workspace
+    workspace.close_rooms()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell how things stood when a test failed that ran something."""
+    report = yield
+    workspace = getattr(item, "funcargs", {}).get("workspace")
+    if report.failed and call.when == "call" and isinstance(workspace, Workspace):
+        report.sections.append(("How things stood", workspace.describe()))
+    return report

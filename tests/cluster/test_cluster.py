@@ -24,9 +24,15 @@ def grove_cluster(*arguments: str | Path) -> Result:
     return CliRunner().invoke(command, [str(argument) for argument in arguments])
 
 
-def create_pod(cluster: Harness, namespace: str, name: str, **spec: Any) -> str:
+def create_pod(
+    cluster: Harness,
+    namespace: str,
+    name: str,
+    labels: dict[str, str] | None = None,
+    spec: dict[str, Any] | None = None,
+) -> str:
     """Create a pod of one container and return its path."""
-    pod = {"metadata": {"name": name}, "spec": POD | spec}
+    pod = {"metadata": {"name": name, "labels": labels or {}}, "spec": POD | (spec or {})}
     cluster.api("POST", f"/api/v1/namespaces/{namespace}/pods", pod)
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
@@ -41,6 +47,19 @@ def home(harness: Harness) -> Path:
 
 def phase(cluster: Harness, pod: str) -> str:
     return str(cluster.api("GET", pod)["status"]["phase"])
+
+
+def is_ready(cluster: Harness, pod: str) -> bool:
+    conditions = cluster.api("GET", pod)["status"].get("conditions", [])
+    return {"Ready": "True"}.items() <= {item["type"]: item["status"] for item in conditions}.items()
+
+
+def restart_count(cluster: Harness, pod: str) -> int:
+    return int(cluster.api("GET", pod)["status"]["containerStatuses"][0]["restartCount"])
+
+
+def patch(cluster: Harness, path: str, metadata: dict[str, Any]) -> None:
+    cluster.api("PATCH", path, {"metadata": metadata}, "application/merge-patch+json")
 
 
 def test_nodes_have_gpus_and_a_place_in_the_topology(cluster: Harness) -> None:
@@ -58,11 +77,34 @@ def test_nodes_have_gpus_and_a_place_in_the_topology(cluster: Harness) -> None:
 
 def test_a_pod_runs_on_a_fake_node(cluster: Harness, namespace: str) -> None:
     gpus = {"containers": [POD["containers"][0] | {"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}
-    path = create_pod(cluster, namespace, "whole-node", **gpus)
+    path = create_pod(cluster, namespace, "whole-node", spec=gpus)
     cluster.wait(lambda: phase(cluster, path) == "Running", message="the pod runs")
     pod = cluster.api("GET", path)
     assert pod["spec"]["nodeName"].startswith("node-")
     assert _condition(pod, "Ready")["status"] == "True"
+
+
+def test_pods_live_as_their_labels_say(cluster: Harness, namespace: str) -> None:
+    """The stages: a pod can fail, crash once, lose and regain readiness, and wait for the startup release."""
+    initc = {"initContainers": [{"name": "grove-initc", "image": "example.com/none:1"}]}
+    failing = create_pod(cluster, namespace, "failing", {"sim.test/fail": "true"})
+    crashing = create_pod(cluster, namespace, "crashing", {"sim.test/crash": "once"})
+    shaky = create_pod(cluster, namespace, "shaky")
+    held = create_pod(cluster, namespace, "held", spec=initc)
+    cluster.wait(lambda: is_ready(cluster, shaky), message="shaky is ready")
+    patch(cluster, shaky, {"labels": {"sim.test/unready": "true"}})
+    cluster.wait(lambda: not is_ready(cluster, shaky), message="shaky is not ready")
+    patch(cluster, shaky, {"labels": {"sim.test/unready": None}})
+    cluster.wait(lambda: is_ready(cluster, shaky), message="shaky is ready again")
+    cluster.wait(lambda: phase(cluster, failing) == "Failed", message="failing fails")
+
+    def restarts() -> bool:
+        return is_ready(cluster, crashing) and restart_count(cluster, crashing) == 1
+
+    cluster.wait(restarts, message="crashing has crashed once and is ready again")
+    assert phase(cluster, held) == "Pending"
+    patch(cluster, held, {"annotations": {"grove.io/startup": "released"}})
+    cluster.wait(lambda: is_ready(cluster, held), message="held runs after its release")
 
 
 def test_kubectl_speaks_to_it(cluster: Harness, namespace: str) -> None:
