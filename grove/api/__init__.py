@@ -1,0 +1,1 @@
+"""What users write and read: the five kinds, their names, labels and CustomResourceDefinitions."""

@@ -32,7 +32,8 @@ class AutoScalingConfig(KubeModel):
     metrics: list[dict[str, Any]] = Field(
         default_factory=list,
         description=(
-            "What the autoscaler looks at, as in autoscaling/v2. None given: it aims at 80% of the requested CPU."
+            "What the autoscaler looks at, see kubectl explain hpa.spec.metrics. "
+            "None given: it aims at 80% of the requested CPU."
         ),
         json_schema_extra={"x-kubernetes-list-type": "atomic", "x-grove-items": "autoscaling.v2.MetricSpec"},
     )
@@ -45,7 +46,10 @@ class PodCliqueSpec(KubeModel):
         default="", description="The role these pods play, e.g. prefill or worker. Unique within a set when given."
     )
     pod_spec: dict[str, Any] = Field(
-        description="The pod as in core/v1. Grove adds hostname, subdomain, GROVE_* variables and a scheduling gate.",
+        description=(
+            "The pod as in core/v1, see kubectl explain pod.spec. "
+            "Grove adds hostname, subdomain, GROVE_* variables and a scheduling gate."
+        ),
         json_schema_extra={"x-grove-schema": "core.v1.PodSpec"},
     )
     replicas: Int32 | None = Field(

@@ -140,7 +140,7 @@ class ResourceClaimTemplateConfig(KubeModel):
 
     name: str = Field(description="The name that resourceSharing entries use.")
     template_spec: dict[str, Any] = Field(
-        description="The claim as in resource.k8s.io/v1 ResourceClaimTemplate.",
+        description="The claim as in resource.k8s.io/v1, see kubectl explain resourceclaimtemplate.spec.",
         json_schema_extra={"x-grove-schema": "resource.v1.ResourceClaimTemplateSpec"},
     )
 

@@ -13,7 +13,15 @@ from grove.api.openapi import structural
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("crds"), show_default=True, metavar="DIR")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("crds"),
+    show_default=True,
+    metavar="DIR",
+    help="The folder to write to, or to check.",
+)
 @click.option(
     "--check", is_flag=True, help="Write nothing; exit with 1 when a file differs from what would be written."
 )
