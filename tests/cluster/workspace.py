@@ -1,0 +1,308 @@
+"""A namespace of its own to run workloads in, with short words for what tests do and look at there."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from grove.cluster.client import Client
+from tests.cluster.harness import ApiStatus, Harness
+from tests.cluster.operators import OperatorProcess
+
+Object = dict[str, Any]
+T = TypeVar("T")
+
+PATHS = {
+    "pcs": ("apis/grove.io/v1alpha1", "podcliquesets"),
+    "pcsg": ("apis/grove.io/v1alpha1", "podcliquescalinggroups"),
+    "pclq": ("apis/grove.io/v1alpha1", "podcliques"),
+    "pg": ("apis/scheduler.grove.io/v1alpha1", "podgangs"),
+    "pod": ("api/v1", "pods"),
+    "svc": ("api/v1", "services"),
+    "hpa": ("apis/autoscaling/v2", "horizontalpodautoscalers"),
+    "quota": ("api/v1", "resourcequotas"),
+    "event": ("api/v1", "events"),
+    "cm": ("api/v1", "configmaps"),
+    "serviceaccount": ("api/v1", "serviceaccounts"),
+    "secret": ("api/v1", "secrets"),
+    "role": ("apis/rbac.authorization.k8s.io/v1", "roles"),
+    "rolebinding": ("apis/rbac.authorization.k8s.io/v1", "rolebindings"),
+}
+"""Where the kinds are that tests look at, by kubectl's short names."""
+
+CHILDREN = ("pcsg", "pclq", "pg", "pod", "svc", "hpa")
+"""The kinds that the operator makes."""
+
+MERGE = "application/merge-patch+json"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One event of a watch: what became of an object, and at which resourceVersion."""
+
+    kind: str
+    type: str
+    """ADDED, MODIFIED or DELETED"""
+    object: Object
+
+    @property
+    def name(self) -> str:
+        return str(self.object["metadata"]["name"])
+
+    @property
+    def version(self) -> int:
+        return int(self.object["metadata"]["resourceVersion"])
+
+
+class _WatchingClient(Client):
+    def watch(self, path: str) -> Iterator[Object]:
+        """The events of a watch, until the caller stops."""
+        connection = self._connection(30.0)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            assert response.status == 200, response.read().decode()
+            for line in response:
+                yield json.loads(line)
+        finally:
+            connection.close()
+
+
+class Workspace:
+    """One namespace of a cluster on which an operator runs."""
+
+    def __init__(self, cluster: Harness, namespace: str, operator: OperatorProcess) -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+        self.operator = operator
+        self._watching = _WatchingClient(cluster.kubeconfig)
+        self._fences = 0
+        self._rooms = 0
+
+    # -- objects -------------------------------------------------------------------------------------------------
+
+    def path(self, kind: str, name: str = "", subresource: str = "") -> str:
+        """URL path of a collection, an object or a subresource."""
+        group, plural = PATHS[kind]
+        parts = [group, "namespaces", self.namespace, plural, name, subresource]
+        return "/" + "/".join(part for part in parts if part)
+
+    def create(self, kind: str, obj: Object) -> Object:
+        """Create an object, strictly: an unknown field is an error."""
+        created: Object = self.cluster.api("POST", f"{self.path(kind)}?fieldValidation=Strict", obj)
+        return created
+
+    def get(self, kind: str, name: str) -> Object:
+        """The object; raises ApiStatus when there is none."""
+        found: Object = self.cluster.api("GET", self.path(kind, name))
+        return found
+
+    def find(self, kind: str, name: str) -> Object | None:
+        """The object, or None."""
+        try:
+            return self.get(kind, name)
+        except ApiStatus as error:
+            if error.status != 404:
+                raise
+            return None
+
+    def items(self, kind: str, selector: str = "") -> list[Object]:
+        """The objects of a kind, by name."""
+        query = f"?labelSelector={selector}" if selector else ""
+        items: list[Object] = self.cluster.api("GET", self.path(kind) + query)["items"]
+        return sorted(items, key=lambda item: item["metadata"]["name"])
+
+    def names(self, kind: str, selector: str = "") -> list[str]:
+        """The names of a kind's objects, sorted."""
+        return [item["metadata"]["name"] for item in self.items(kind, selector)]
+
+    def patch(self, kind: str, name: str, body: Object, subresource: str = "") -> Object:
+        """Merge `body` into an object."""
+        patched: Object = self.cluster.api("PATCH", self.path(kind, name, subresource), body, MERGE)
+        return patched
+
+    def label(self, kind: str, name: str, **labels: str | None) -> None:
+        """Set labels of the simulated kubelet, given without their prefix `sim.test/`; None takes one away."""
+        body = {"metadata": {"labels": {f"sim.test/{key}": value for key, value in labels.items()}}}
+        self.patch(kind, name, body)
+
+    def scale(self, kind: str, name: str, replicas: int) -> None:
+        """Set replicas through /scale."""
+        self.patch(kind, name, {"spec": {"replicas": replicas}}, "scale")
+
+    def delete(self, kind: str, name: str, policy: str = "Background", grace_seconds: int | None = None) -> None:
+        """Delete an object; `policy` is the propagationPolicy."""
+        options: Object = {"propagationPolicy": policy}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        self.cluster.api("DELETE", self.path(kind, name), options)
+
+    def pods(self, selector: str = "app.kubernetes.io/managed-by=grove-operator") -> list[Object]:
+        """Pods that are neither being deleted nor ended, by clique and index."""
+        found = [pod for pod in self.items("pod", selector) if is_active(pod)]
+        return sorted(found, key=lambda pod: (pod["metadata"]["labels"]["grove.io/podclique"], index(pod)))
+
+    def clique_pods(self, podclique: str) -> list[Object]:
+        """The active pods of a PodClique, by index."""
+        return self.pods(f"grove.io/podclique={podclique}")
+
+    def open_rooms(self, count: int) -> None:
+        """Let `count` more nodes take pods that wait for a room (workloads.clique); each node holds one."""
+        for number in range(self._rooms, self._rooms + count):
+            body = {"metadata": {"labels": {"test/room": self.namespace}}}
+            self.cluster.api("PATCH", f"/api/v1/nodes/node-{number}", body, MERGE)
+        self._rooms += count
+
+    def close_rooms(self) -> None:
+        """No node takes such pods any more; those that run go on."""
+        for number in range(self._rooms):
+            body = {"metadata": {"labels": {"test/room": None}}}
+            self.cluster.api("PATCH", f"/api/v1/nodes/node-{number}", body, MERGE)
+        self._rooms = 0
+
+    # -- waiting -------------------------------------------------------------------------------------------------
+
+    def wait(self, look: Callable[[], T], message: str, timeout: float = 60.0) -> T:
+        """Wait until `look` returns something true, see harness.wait."""
+        return self.cluster.wait(look, timeout, message)
+
+    def settled(self, name: str, pods: int, timeout: float = 90.0) -> list[Object]:
+        """Wait until a PodCliqueSet says it is done and runs exactly so many pods, all Ready; its active pods."""
+        return self.wait(lambda: self._settled(name, pods), f"{name} runs {pods} pods", timeout) or []
+
+    def _settled(self, name: str, pods: int) -> list[Object] | bool:
+        pcs = self.get("pcs", name)
+        status, want = pcs.get("status", {}), pcs["spec"]["replicas"]
+        seen = [status.get(field) for field in ("replicas", "availableReplicas", "updatedReplicas")]
+        assert seen == [want] * 3, f"replicas, available and updated are {seen}, not {want}"
+        assert status.get("observedGeneration") == pcs["metadata"]["generation"], f"{status}"
+        active = self.pods(f"app.kubernetes.io/part-of={name}")
+        ready = sum(is_ready(pod) for pod in active)
+        assert len(active) == ready == pods, f"{len(active)} pods, {ready} of them ready, not {pods}"
+        return active or True
+
+    def gone(self, name: str, timeout: float = 90.0) -> None:
+        """Wait until nothing is left of a PodCliqueSet."""
+
+        def left() -> bool:
+            rest = {kind: self.names(kind, f"app.kubernetes.io/part-of={name}") for kind in CHILDREN}
+            assert not any(rest.values()), f"left over: { {kind: names for kind, names in rest.items() if names} }"
+            return self.find("pcs", name) is None
+
+        self.wait(left, f"nothing is left of {name}", timeout)
+
+    # -- what happened -------------------------------------------------------------------------------------------
+
+    def revision(self) -> int:
+        """The resourceVersion of now, to ask for the `changes` since."""
+        return int(self.cluster.api("GET", self.path("cm"))["metadata"]["resourceVersion"])
+
+    def changes(self, since: int, *kinds: str) -> list[Change]:
+        """Every change of objects of these kinds after a revision, in the order in which they happened."""
+        found = [change for kind in kinds for change in self._changes(since, kind)]
+        return sorted(found, key=lambda change: change.version)
+
+    def _changes(self, since: int, kind: str) -> list[Change]:
+        # A watch tells the past without end. An object made now, which nobody cares for, shows where that ends.
+        self._fences += 1
+        fence = f"fence-{self._fences}"
+        self.create(kind, {**_FENCES[kind], "metadata": {"name": fence}})
+        found: list[Change] = []
+        for event in self._watching.watch(f"{self.path(kind)}?watch=true&resourceVersion={since}"):
+            change = Change(kind, event["type"], event["object"])
+            assert change.type != "ERROR", f"the past is not known any more: {event['object']}"
+            if change.name == fence:
+                break
+            if not change.name.startswith("fence-"):
+                found.append(change)
+        self.delete(kind, fence, grace_seconds=0)
+        return found
+
+    def events(self, name: str, reason: str = "") -> list[Object]:
+        """The Events about objects of this name."""
+        found = self.items("event")
+        return [e for e in found if e["involvedObject"]["name"] == name and reason in ("", e["reason"])]
+
+    def describe(self) -> str:
+        """How things stand: for the report of a failed test."""
+        kinds = "pcs,pcsg,pclq,pg,pods,services,hpa"
+        table = self.cluster.kubectl("get", kinds, "-n", self.namespace, "-o", "wide", check=False)
+        statuses = [
+            f"{kind} {item['metadata']['name']}: {json.dumps(item.get('status', {}))}"
+            for kind in ("pcs", "pcsg", "pclq", "pg")
+            for item in self.items(kind)[:12]
+        ]
+        warnings = [
+            f"{event['involvedObject']['name']}: {event['reason']}: {event.get('message')}"
+            for event in self.items("event")
+            if event["type"] == "Warning"
+        ]
+        return "\n".join([table[:6000], *statuses, *warnings[-20:], "", self.operator.tail()])
+
+
+_FENCES: dict[str, Object] = {
+    "pod": {
+        "spec": {
+            "containers": [{"name": "none", "image": "none"}],
+            "schedulingGates": [{"name": "test/fence"}],
+            "terminationGracePeriodSeconds": 0,
+        }
+    },
+    "pg": {"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "spec": {"podgroups": []}},
+    "pclq": {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodClique",
+        "spec": {"roleName": "none", "replicas": 0, "podSpec": {"containers": [{"name": "none", "image": "none"}]}},
+    },
+}
+
+
+# -- what a pod says -----------------------------------------------------------------------------------------------
+
+
+def is_active(pod: Object) -> bool:
+    """Neither being deleted nor ended."""
+    ended = pod.get("status", {}).get("phase") in ("Failed", "Succeeded")
+    return "deletionTimestamp" not in pod["metadata"] and not ended
+
+
+def is_ready(pod: Object) -> bool:
+    """Whether the condition Ready is True."""
+    return condition(pod, "Ready").get("status") == "True"
+
+
+def is_gated(pod: Object) -> bool:
+    """Whether Grove's scheduling gate holds the pod."""
+    return "grove.io/podgang-pending-creation" in gates(pod)
+
+
+def gates(pod: Object) -> list[str]:
+    """Names of the scheduling gates."""
+    return [gate["name"] for gate in pod["spec"].get("schedulingGates", [])]
+
+
+def index(pod: Object) -> int:
+    """Index of the pod in its PodClique."""
+    return int(pod["metadata"]["labels"]["grove.io/podclique-pod-index"])
+
+
+def uid(obj: Object) -> str:
+    """The uid."""
+    return str(obj["metadata"]["uid"])
+
+
+def uids(objects: list[Object]) -> set[str]:
+    """The uids."""
+    return {uid(obj) for obj in objects}
+
+
+def condition(obj: Object, kind: str) -> Object:
+    """The condition of that type, {} when there is none."""
+    found = obj.get("status", {}).get("conditions", [])
+    return next((item for item in found if item["type"] == kind), {})
+
+
+def verdict(obj: Object, kind: str) -> tuple[str, str]:
+    """Status and reason of a condition."""
+    found = condition(obj, kind)
+    return found.get("status", ""), found.get("reason", "")
