@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 from urllib.parse import urlencode
 
 import aiohttp
@@ -37,10 +37,6 @@ class Listing(Generic[V]):
 
     items: list[V]
     resource_version: str
-
-
-def _same(obj: Object) -> Object:
-    return obj
 
 
 class Client:
@@ -120,6 +116,7 @@ class Client:
             options["propagationPolicy"] = propagation_policy
         return await self._object("delete", "DELETE", resource, resource.path(namespace, name), body=options)
 
+    @overload
     async def list(
         self,
         resource: ResourceType,
@@ -127,8 +124,28 @@ class Client:
         namespace: str | None = None,
         label_selector: str | None = None,
         limit: int = 500,
-        view: Callable[[Object], V] = _same,  # type: ignore[assignment]  # V is Object where no view is given
-    ) -> Listing[V]:
+    ) -> Listing[Object]: ...
+
+    @overload
+    async def list(
+        self,
+        resource: ResourceType,
+        *,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        limit: int = 500,
+        view: Callable[[Object], V],
+    ) -> Listing[V]: ...
+
+    async def list(
+        self,
+        resource: ResourceType,
+        *,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        limit: int = 500,
+        view: Callable[[Object], Any] = lambda obj: obj,
+    ) -> Listing[Any]:
         """Return all objects, fetched ``limit`` at a time and each turned by ``view`` at once, which keeps memory low.
 
         A list whose continue token expired starts over, then in one piece, which cannot expire. Raises ApiError.
@@ -137,7 +154,7 @@ class Client:
         params = {"limit": str(limit)} if limit else {}
         if label_selector:
             params["labelSelector"] = label_selector
-        items: list[V] = []
+        items: list[Any] = []
         while True:
             try:
                 page = await self.request("GET", path, params=params, verb="list", resource=resource.label)
@@ -300,7 +317,10 @@ class Client:
                 delay = failure.retry_after if failure.status in (429, 503) and attempt < _ATTEMPTS else None
             if failure.status == 401 and relogin:
                 relogin = False
-                await self._login_again(logins)
+                try:
+                    await self._login_again(logins)
+                except Exception as error:
+                    raise failure from error
             elif delay is not None:
                 await asyncio.sleep(jittered(min(delay, _RETRY_AFTER_CAP)))
             else:

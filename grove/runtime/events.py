@@ -171,9 +171,9 @@ def shorten(message: str, limit: int = MESSAGE_BYTES) -> str:
     """Return the message cut to ``limit`` bytes of UTF-8 at a character's edge, ending in "…" when something is
     missing.
     """
-    raw = message.encode()
+    raw = message.encode(errors="replace")  # half a character cannot be sent
     if len(raw) <= limit:
-        return message
+        return raw.decode()
     return raw[: limit - len("…".encode())].decode(errors="ignore") + "…"
 
 

@@ -273,7 +273,7 @@ class Storage:
         self.history[change.resource].append(change)
         for listener in self.listeners:
             listener(change)
-        if (self.garbage_collection and not self._collecting and change.new is None) or self._orphans:
+        if self._orphans or self._foreground:
             self._collect_soon()
 
     def _collect_soon(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import aiohttp
 import orjson
+from aiohttp.client_reqrep import ConnectionKey
 
 from grove.runtime.resources import ResourceType
 from tests.fake_api.objects import Object, Selector
@@ -103,6 +104,9 @@ class Reply:
 Handler = Callable[[str, str, Mapping[str, str], bytes], Awaitable[Reply]]
 
 
+_NOWHERE = ConnectionKey("api", 80, False, True, None, None, None, None)
+
+
 class Session:
     """As much of aiohttp.ClientSession as Client uses, connected to a handler of requests directly."""
 
@@ -128,7 +132,7 @@ class Session:
         except ConnectionLostError as lost:
             if lost.sent:
                 raise aiohttp.ServerDisconnectedError from None
-            raise aiohttp.ClientConnectorError(cast(Any, None), ConnectionRefusedError()) from None
+            raise aiohttp.ClientConnectorError(_NOWHERE, ConnectionRefusedError("nobody listens")) from None
         return Answer(reply)
 
 
