@@ -30,6 +30,7 @@ from grove.runtime.queue import WorkQueue
 
 logger = logging.getLogger(__name__)
 
+_SET_DUTY = 30.0  # a pass over a large set looks at all its children, mostly to count them: 3 % of a core will do
 _SILENT_SECONDS = 180.0
 _STUCK_SECONDS = 300.0
 
@@ -55,7 +56,7 @@ class Controllers:
         cliques = PodCliqueReconciler(world, actor, patience)
         syncs = config.controllers
         self.sets: WorkQueue[Name] = WorkQueue(
-            sets.reconcile, name="podcliqueset", concurrency=syncs.pod_clique_set.concurrent_syncs
+            sets.reconcile, name="podcliqueset", concurrency=syncs.pod_clique_set.concurrent_syncs, duty=_SET_DUTY
         )
         self.replicas: WorkQueue[ReplicaKey] = WorkQueue(
             replicas.reconcile, name="podcliqueset-replica", concurrency=syncs.pod_clique_set.concurrent_syncs
@@ -106,13 +107,17 @@ class Operator:
         self._stop = asyncio.Event()
         self._controllers: Controllers | None = None
         self._task: asyncio.Task[None] | None = None
-        kopf.on.startup(registry=self.registry)(self._start)
+        kopf.on.startup(registry=self.registry, errors=kopf.ErrorsMode.PERMANENT)(self._start)
         kopf.on.login(registry=self.registry)(self._credentials)
         kopf.on.probe(id="operator", registry=self.registry)(self._probe)
         kopf.on.cleanup(registry=self.registry)(self._finish)
 
     async def run(self) -> None:
-        """Run until a signal comes or the work fails for good (then `failed` is set)."""
+        """Run until a signal comes or the work fails for good (then `failed` is set).
+
+        Raises kopf.LoginError when there are no usable credentials.
+        """
+        await self._login.renew()
         probes = self._config.server.health_probes
         await kopf.operator(
             registry=self.registry,
@@ -126,7 +131,6 @@ class Operator:
         )
 
     async def _start(self, **_: Any) -> None:
-        await self._login.renew()
         limits = self._config.runtime_client_connection
         client = Client(
             self._login.session, self._login.server, reauth=self._login.renew, qps=limits.qps, burst=limits.burst
