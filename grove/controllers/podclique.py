@@ -8,7 +8,7 @@ from grove.controllers.actor import Actor, Outcome, Patience, Reasons, earliest,
 from grove.controllers.routing import Name
 from grove.controllers.world import World
 from grove.plan.kinds import POD, PODCLIQUE
-from grove.plan.podclique import podclique_status
+from grove.plan.podclique import podclique_status, wanted_pods
 from grove.plan.pods import plan_pods
 from grove.plan.ranks import rank_offset
 from grove.plan.update import differs, without_finalizer
@@ -66,10 +66,10 @@ class PodCliqueReconciler:
         if not differs(live, status):
             self._patience.settle(("status", key))
             return None
-        settled = status["readyReplicas"] == podclique.spec.replicas or bool(status["lastErrors"])
+        settled = status["readyReplicas"] == wanted_pods(podclique) or bool(status["lastErrors"])
         if not settled and not self._patience.spent(("status", key)):
             return self._patience.wait(("status", key))
-        if podclique.spec.replicas and podclique.status.scheduled_replicas and not status["scheduledReplicas"]:
+        if wanted_pods(podclique) and podclique.status.scheduled_replicas and not status["scheduledReplicas"]:
             lost = f"none of {podclique.status.scheduled_replicas} scheduled pods is left"
             self._actor.event(PODCLIQUE, podclique.wire, "Warning", EventReason.ALL_SCHEDULED_REPLICAS_LOST, lost)
         outcome.add(await self._actor.patch_status(PODCLIQUE, podclique.wire, status))

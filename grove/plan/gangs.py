@@ -12,6 +12,7 @@ from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podcliqueset import PodCliqueScalingGroupConfig
 from grove.plan.observed import PodView
+from grove.plan.podclique import wanted_pods
 from grove.plan.template import Template, min_available
 
 
@@ -153,7 +154,7 @@ def gates_to_lift(state: GangState, base: GangState | None) -> list[PodView]:
 
 def _member(template: Template, view: ReplicaView, podclique: str, clique: str) -> list[Member]:
     live = view.podcliques.get(podclique)
-    wanted = template.cliques[clique].spec.replicas if live is None else live.spec.replicas
+    wanted = (template.cliques[clique].spec.replicas or 0) if live is None else wanted_pods(live)
     if not wanted:
         return []
     return [Member(podclique, clique, wanted, min_available(template.cliques[clique]))]

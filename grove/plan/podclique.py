@@ -27,11 +27,10 @@ def ensure_podclique(live: PodClique | None, desired: dict[str, Any]) -> list[Wr
         for key in ("roleName", "minAvailable", "podSpec", "autoScalingConfig")
         if not covers(have.get(key), want.get(key)) or _stale(live, desired, key)
     }
-    live_replicas = 1 if live.spec.replicas is None else live.spec.replicas
     replicas = three_way_replicas(
-        live, live_replicas, want["replicas"], has_autoscaler=want.get("autoScalingConfig") is not None
+        live, wanted_pods(live), want["replicas"], has_autoscaler=want.get("autoScalingConfig") is not None
     )
-    if replicas != live_replicas:
+    if replicas != wanted_pods(live):
         changes["replicas"] = replicas
     return patch_for(PODCLIQUE, live.wire, desired, changes)
 
@@ -106,9 +105,14 @@ def is_available(podclique: PodClique | None) -> bool:
     return idle(podclique) or podclique.status.ready_replicas >= (podclique.spec.min_available or 1)
 
 
+def wanted_pods(podclique: PodClique) -> int:
+    """How many pods the PodClique asks for; an absent number means 1."""
+    return 1 if podclique.spec.replicas is None else podclique.spec.replicas
+
+
 def idle(podclique: PodClique) -> bool:
     """0 replicas: no pods wanted, no member of a gang, no breach."""
-    return podclique.spec.replicas == 0
+    return wanted_pods(podclique) == 0
 
 
 def _stale(live: PodClique, desired: dict[str, Any], key: str) -> bool:

@@ -11,6 +11,7 @@ from grove.api.podclique import PodClique
 from grove.plan.children import with_env
 from grove.plan.kinds import POD
 from grove.plan.observed import PodView
+from grove.plan.podclique import wanted_pods
 from grove.plan.ranks import RankOffset
 from grove.plan.template import owner_reference
 from grove.runtime.writes import Create, Delete, Patch, Write
@@ -45,7 +46,7 @@ def plan_pods(
     """
     if podclique.deleting:
         return PodPlan()
-    wanted = podclique.spec.replicas or 0
+    wanted = wanted_pods(podclique)
     seen = list(pods)
     slots, surplus = _slots([pod for pod in seen if pod.active])
     victims = (
