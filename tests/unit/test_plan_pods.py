@@ -297,7 +297,10 @@ def built(owner: PodClique, index: int = 0) -> Object:
 
 def test_user_variables_come_after_grove_s_and_never_in_their_place() -> None:
     env = [{"name": "A", "value": "$(GROVE_PCS_NAME)"}, {"name": "GROVE_PCS_NAME", "value": "mine"}]
-    spec = {"containers": [{"name": "c", "env": env}], "initContainers": [{"name": "i", "env": env}, {"name": "j"}]}
+    spec: Object = {
+        "containers": [{"name": "c", "env": env}],
+        "initContainers": [{"name": "i", "env": env}, {"name": "j"}],
+    }
     owner = podclique(1, podSpec=spec)
     grove = ["GROVE_PCS_NAME", "GROVE_PCS_INDEX", "GROVE_PCLQ_NAME", "GROVE_HEADLESS_SERVICE", "GROVE_PCLQ_POD_INDEX"]
     made = built(owner)["spec"]
