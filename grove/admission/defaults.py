@@ -19,7 +19,7 @@ _UPDATE_STRATEGY: Final = {"type": UpdateStrategyType.ROLLING_RECREATE.value}
 _TEMPLATE: Final = {
     "cliqueStartupType": CliqueStartupType.ANY_ORDER.value,
     "terminationDelay": DEFAULT_TERMINATION_DELAY,
-    "headlessServiceConfig": _HEADLESS_SERVICE,
+    "headlessServiceConfig": {},  # filled in the next step
 }
 _PORT: Final = {"protocol": "TCP"}
 

@@ -14,7 +14,7 @@ def labels_and_annotations(root: Field) -> Iterator[Finding]:
     for labels in (metadata["labels"], *(clique["labels"] for clique in cliques(root))):
         for label in labels.items():
             if problem := formats.qualified_name_problem(str(label.step)):
-                yield label.invalid(problem)
+                yield _key(label).invalid(problem)
             if label.text is not None and (problem := formats.label_value_problem(label.text)):
                 yield label.invalid(problem)
     for owner in (metadata, *cliques(root), *scaling_groups(root)):
@@ -27,8 +27,13 @@ def _annotations(annotations: Field) -> Iterator[Finding]:
         key = str(annotation.step)
         size += len(key.encode(errors="replace")) + len((annotation.text or "").encode(errors="replace"))
         if problem := formats.qualified_name_problem(key.lower()):
-            yield annotation.invalid(problem)
+            yield _key(annotation).invalid(problem)
     if size > formats.MAX_ANNOTATIONS_SIZE:
         yield annotations.too_long(
             f"keys and values have {size} bytes together, at most {formats.MAX_ANNOTATIONS_SIZE}"
         )
+
+
+def _key(entry: Field) -> Field:
+    """The key of a map's entry, as something that can be wrong by itself."""
+    return Field(entry.step, entry.parent, entry.step)

@@ -1,0 +1,232 @@
+"""Whatever is thrown at admission, it answers; and what it accepts can be planned."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from grove.admission.defaults import default_podcliqueset
+from grove.admission.validation import validate_podcliqueset
+from grove.api.podcliqueset import PodCliqueSet
+from grove.plan.expand import expand
+from grove.plan.template import Template
+
+HOST_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+KEYS = [
+    "metadata", "name", "namespace", "generateName", "labels", "annotations", "spec", "template", "cliques", "replicas",
+    "minAvailable", "podSpec", "containers", "initContainers", "env", "ports", "restartPolicy", "startsAfter",
+    "autoScalingConfig", "scaleConfig", "minReplicas", "maxReplicas", "podCliqueScalingGroups", "cliqueNames",
+    "terminationDelay", "cliqueStartupType", "headlessServiceConfig", "updateStrategy", "schedulerName", "roleName",
+]  # fmt: skip
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["a", "b", "g", "CliqueStartupTypeExplicit", "4h", "9" * 200_000, "-1h", "٣h", "\ud800", "\x00"])
+)
+json_like = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=4), inner, max_size=5)
+    ),
+    max_leaves=25,
+)
+
+
+def good_set() -> dict[str, Any]:
+    container = {"name": "main", "env": [{"name": "A", "value": "x"}], "ports": [{"containerPort": 80}]}
+    return {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodCliqueSet",
+        "metadata": {"name": "s", "namespace": "ns", "labels": {"app": "x"}, "annotations": {"a": "b"}},
+        "spec": {
+            "replicas": 2,
+            "updateStrategy": {"type": "OnDelete"},
+            "template": {
+                "cliqueStartupType": "CliqueStartupTypeExplicit",
+                "terminationDelay": "1m",
+                "headlessServiceConfig": {"publishNotReadyAddresses": False},
+                "topologyConstraint": {"topologyName": "t", "pack": {"required": "rack"}},
+                "resourceClaimTemplates": [{"name": "r", "templateSpec": {"spec": {}}}],
+                "resourceSharing": [{"name": "r", "scope": "AllReplicas", "filter": {"childCliqueNames": ["a"]}}],
+                "cliques": [
+                    {
+                        "name": "a",
+                        "labels": {"x": "y"},
+                        "annotations": {"x": "y"},
+                        "spec": {
+                            "roleName": "leader",
+                            "replicas": 3,
+                            "minAvailable": 2,
+                            "podSpec": {"containers": [container], "schedulingGates": [{"name": "example.com/g"}]},
+                            "autoScalingConfig": {
+                                "minReplicas": 2,
+                                "maxReplicas": 5,
+                                "metrics": [{"type": "Resource"}],
+                            },
+                        },
+                    },
+                    {
+                        "name": "b",
+                        "spec": {
+                            "replicas": 2,
+                            "podSpec": {"initContainers": [container], "containers": [container]},
+                            "startsAfter": ["a"],
+                        },
+                    },
+                ],
+                "podCliqueScalingGroups": [
+                    {
+                        "name": "g",
+                        "cliqueNames": ["b"],
+                        "replicas": 3,
+                        "minAvailable": 2,
+                        "annotations": {"x": "y"},
+                        "scaleConfig": {"maxReplicas": 4},
+                    }
+                ],
+            },
+        },
+    }
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths to all values in an object."""
+    entries: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in entries:
+        yield (*path, key)
+        yield from places(item, (*path, key))
+
+
+PLACES = list(places(good_set()))
+MUTATIONS = st.lists(
+    st.tuples(st.sampled_from(PLACES), st.sampled_from(["set", "drop", "repeat"]), json_like), min_size=1, max_size=3
+)
+
+
+def mutated(mutations: list[tuple[tuple[Any, ...], str, Any]]) -> dict[str, Any]:
+    obj = good_set()
+    for path, what, value in mutations:
+        owner: Any = obj
+        try:
+            for step in path[:-1]:
+                owner = owner[step]
+            if what == "drop":
+                del owner[path[-1]]
+            elif what == "repeat" and isinstance(owner, list):
+                owner.append(copy.deepcopy(owner[path[-1]]))
+            else:
+                owner[path[-1]] = value
+        except (KeyError, IndexError, TypeError):
+            continue  # an earlier mutation took that place away
+    return obj
+
+
+def check(obj: Any) -> None:
+    before = copy.deepcopy(obj)
+    result = validate_podcliqueset(obj)
+    assert repr(obj) == repr(before)
+    for line in (*map(str, result.errors), *result.warnings):
+        assert line
+    if result.ok:
+        check_plan(default_podcliqueset(obj))
+
+
+def check_plan(obj: dict[str, Any]) -> None:
+    """A set that was accepted can be planned, and its pods have distinct names that DNS can hold."""
+    spec = obj["spec"]
+    obj = {**obj, "metadata": {**obj["metadata"], "name": obj["metadata"].get("name") or "generated"}}
+    if any(number > 50 for number in _replicas(spec)):
+        return
+    pods = [pod for replica in expand(Template(PodCliqueSet.from_wire(obj))) for pod in replica.pods]
+    hosts = [pod["spec"]["hostname"] for pod in pods]
+    assert all(HOST_NAME.fullmatch(host) for host in hosts)
+    assert len(hosts) == len(set(hosts))
+
+
+def _replicas(spec: dict[str, Any]) -> Iterator[int]:
+    yield spec.get("replicas") or 0
+    template = spec["template"]
+    yield from (clique["spec"]["replicas"] for clique in template["cliques"])
+    yield from (group["replicas"] for group in template.get("podCliqueScalingGroups") or ())
+
+
+def test_the_set_that_is_mutated_is_a_good_one() -> None:
+    assert validate_podcliqueset(good_set()).errors == ()
+    check_plan(default_podcliqueset(good_set()))
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(json_like)
+def test_any_json_gets_an_answer(obj: Any) -> None:
+    check(obj)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(MUTATIONS)
+def test_a_damaged_set_gets_an_answer(mutations: list[tuple[tuple[Any, ...], str, Any]]) -> None:
+    check(mutated(mutations))
+
+
+ODD: list[Any] = [None, True, -1, 2**40, 1.5, float("nan"), "", "x", "9" * 200_000, [], [None], [[]], {}, {"": None}]
+
+
+@pytest.mark.parametrize("path", PLACES, ids=lambda path: ".".join(map(str, path)))
+def test_every_place_takes_every_odd_value(path: tuple[Any, ...]) -> None:
+    for value in ODD:
+        check(mutated([(path, "set", value)]))
+    check(mutated([(path, "drop", None)]))
+    check(mutated([(path, "repeat", None)]))
+
+
+small_names = st.sampled_from(["a", "b", "g", "a-0-b", "g-0-a", "g-1-a", "0", "1-a", "g-0"])
+small_cliques = st.lists(small_names, min_size=1, max_size=4, unique=True)
+
+
+@settings(max_examples=200, deadline=None)
+@given(small_cliques, st.lists(st.tuples(small_names, st.lists(small_names, min_size=1, max_size=2)), max_size=2))
+def test_names_that_pass_never_meet(names: list[str], groups: list[tuple[str, list[str]]]) -> None:
+    obj = good_set()
+    pod = {"containers": [{"name": "main"}]}
+    obj["spec"]["template"] = {
+        "cliques": [{"name": name, "spec": {"podSpec": pod}} for name in names],
+        "podCliqueScalingGroups": [{"name": name, "cliqueNames": members, "replicas": 2} for name, members in groups],
+    }
+    check(obj)
+
+
+def test_huge_input_is_answered_in_reasonable_steps() -> None:
+    obj = good_set()
+    clique = obj["spec"]["template"]["cliques"][0]
+    obj["spec"]["template"]["cliques"] = [
+        {**clique, "name": f"c-{i}", "spec": {**clique["spec"], "roleName": "r", "startsAfter": [f"c-{i + 1}", "x"]}}
+        for i in range(2000)
+    ]
+    obj["spec"]["template"]["podCliqueScalingGroups"] = [
+        {"name": f"g-{i}", "cliqueNames": [f"c-{i}"]} for i in range(2000)
+    ]
+    result = validate_podcliqueset(obj)
+    duplicates = [error for error in result.errors if error.path.endswith("roleName")]
+    assert len(duplicates) == 1999
+
+
+def test_deep_input_is_answered() -> None:
+    deep: Any = "end"
+    for _ in range(900):
+        deep = [deep]
+    obj = good_set()
+    obj["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["volumes"] = deep
+    assert validate_podcliqueset(obj).ok
+    obj["spec"]["template"]["terminationDelay"] = deep
+    [error] = validate_podcliqueset(obj).errors
+    assert error.path == "spec.template.terminationDelay"
+    assert str(error)
