@@ -67,7 +67,7 @@ def podcliqueset(name: str, *parts: Object, replicas: int = 1, **template: Any) 
 
 
 def workload(name: str = "w", *, groups: int = 2, **options: Any) -> Object:
-    """The workload of most reports: a ×2; b ×1 and c ×3 in group g, everything with minAvailable 1."""
+    """The workload of most reports: two a; one b and three c in each replica of g; every minAvailable is 1."""
     return podcliqueset(
         name,
         clique("a", 2, 1, **options),

@@ -163,14 +163,21 @@ class Workspace:
     # -- waiting -------------------------------------------------------------------------------------------------
 
     def wait(self, look: Callable[[], T], message: str, timeout: float = 60.0) -> T:
-        """Wait until `look` returns something true, see harness.wait."""
-        return self.cluster.wait(look, timeout, message)
+        """Wait until `look` returns something true, see harness.wait. A field that is missing counts as not yet."""
+
+        def patiently() -> T:
+            try:
+                return look()
+            except LookupError as error:
+                raise AssertionError(f"there is no {error}") from error
+
+        return self.cluster.wait(patiently, timeout, message)
 
     def settled(self, name: str, pods: int, timeout: float = 90.0) -> list[Object]:
         """Wait until a PodCliqueSet says it is done and runs exactly so many pods, all Ready; its active pods."""
-        return self.wait(lambda: self._settled(name, pods), f"{name} runs {pods} pods", timeout) or []
+        return self.wait(lambda: (self._settled(name, pods),), f"{name} runs {pods} pods", timeout)[0]
 
-    def _settled(self, name: str, pods: int) -> list[Object] | bool:
+    def _settled(self, name: str, pods: int) -> list[Object]:
         pcs = self.get("pcs", name)
         status, want = pcs.get("status", {}), pcs["spec"]["replicas"]
         seen = [status.get(field) for field in ("replicas", "availableReplicas", "updatedReplicas")]
@@ -179,7 +186,7 @@ class Workspace:
         active = self.pods(f"app.kubernetes.io/part-of={name}")
         ready = sum(is_ready(pod) for pod in active)
         assert len(active) == ready == pods, f"{len(active)} pods, {ready} of them ready, not {pods}"
-        return active or True
+        return active
 
     def gone(self, name: str, timeout: float = 90.0) -> None:
         """Wait until nothing is left of a PodCliqueSet."""
