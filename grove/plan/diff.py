@@ -1,7 +1,8 @@
 """Comparing what should be with what is, and the merge patch (RFC 7386) that closes the gap."""
 
+import re
 from collections.abc import Iterable, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 _UNITS = {
@@ -10,6 +11,10 @@ _UNITS = {
     "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40), "Pi": Decimal(2**50),
     "Ei": Decimal(2**60),
 }  # fmt: skip
+# Bounded, so that numbers which are no quantities (an environment variable may hold any) are not worked with.
+_QUANTITY = re.compile(
+    r"([+-]?(?:\d{1,18}(?:\.\d{0,9})?|\.\d{1,9})(?:[eE][+-]?\d{1,2})?)([numkMGTPE]|[KMGTPE]i)?", re.ASCII
+)
 
 
 def covers(live: Any, desired: Any) -> bool:
@@ -56,12 +61,5 @@ def map_patch(live: Mapping[str, str], desired: Mapping[str, str], owned: Iterab
 
 
 def _quantity(value: str | int) -> Decimal | None:
-    text = str(value)
-    number = text.rstrip("numkMGTPEi")
-    unit = text[len(number) :]
-    if unit not in _UNITS:
-        return None
-    try:
-        return Decimal(number) * _UNITS[unit]
-    except InvalidOperation:
-        return None
+    match = _QUANTITY.fullmatch(str(value))
+    return Decimal(match[1]) * _UNITS[match[2] or ""] if match else None
