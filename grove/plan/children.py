@@ -12,6 +12,9 @@ from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podcliqueset import PodCliqueScalingGroupConfig, PodCliqueTemplateSpec
 from grove.plan.template import Template, min_available, owner_reference, template_pods
 
+_CPU = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
+_DEFAULT_METRICS: list[dict[str, Any]] = [{"type": "Resource", "resource": _CPU}]
+
 
 def managed_labels(set_name: str, component: str, name: str | None = None) -> dict[str, str]:
     """Labels of every object the operator makes; `name` is left out on PodGangs."""
@@ -184,8 +187,8 @@ def _autoscaler(template: Template, kind: str, target: str, config: AutoScalingC
     }
     if config.min_replicas is not None:
         spec["minReplicas"] = config.min_replicas
-    if config.metrics:
-        spec["metrics"] = list(config.metrics)
+    # Kubernetes' default is written out, so that metrics which the template has no more go from a live autoscaler.
+    spec["metrics"] = list(config.metrics) or _DEFAULT_METRICS
     return {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",

@@ -24,9 +24,11 @@ def ensure_podclique(live: PodClique | None, desired: dict[str, Any]) -> list[Wr
     want, have = desired["spec"], live.wire.get("spec") or {}
     changes = {
         key: replacement(have.get(key), want.get(key))
-        for key in ("roleName", "minAvailable", "podSpec", "autoScalingConfig")
+        for key in ("roleName", "minAvailable", "podSpec")
         if not covers(have.get(key), want.get(key)) or _stale(live, desired, key)
     }
+    if have.get("autoScalingConfig") != want.get("autoScalingConfig"):
+        changes["autoScalingConfig"] = replacement(have.get("autoScalingConfig"), want.get("autoScalingConfig"))
     replicas = three_way_replicas(
         live, wanted_pods(live), want["replicas"], has_autoscaler=want.get("autoScalingConfig") is not None
     )
