@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from grove.cluster.client import ApiStatus
 from grove.cluster.cluster import DEFAULT_NODES, Cluster
 from grove.cluster.errors import ClusterError
 
@@ -100,5 +101,5 @@ def _errors() -> Iterator[None]:
     """Turns a failure into a message and exit code 1."""
     try:
         yield
-    except (ClusterError, OSError) as error:
+    except (ClusterError, ApiStatus, OSError) as error:
         raise click.ClickException(str(error)) from error

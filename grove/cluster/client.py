@@ -87,7 +87,7 @@ class Client:
         return connection
 
 
-def answers(url: str, timeout: float = 2.0) -> bool:
+def answers(url: str, timeout: float = 5.0) -> bool:
     """Whether a health endpoint of this machine answers 200. Its certificate is not checked, nothing is sent to it."""
     address = urlsplit(url)
     connection: http.client.HTTPConnection

@@ -48,6 +48,10 @@ class _PortTakenError(ClusterError):
     """Somebody took a port between choosing it and listening on it."""
 
 
+class _DiskFullError(ClusterError):
+    """No component can work without space, and making the cluster anew would only lose its data."""
+
+
 class Cluster:
     """One cluster in one folder.
 
@@ -133,7 +137,7 @@ class Cluster:
         state: Literal["running", "degraded", "stopped"] = "degraded"
         if not alive:
             state = "stopped"
-        elif components and set(components.values()) == {"healthy"}:
+        elif self._is_complete() and set(components.values()) == {"healthy"}:
             state = "running"
         return Status(self.name, state, components, server, count, self.kubeconfig)
 
@@ -227,7 +231,9 @@ class Cluster:
             for component in self._components():
                 self._spawn(component)
             self._wait_control_plane()
-        except (ClusterError, OSError) as error:
+        except _DiskFullError:
+            raise
+        except (ClusterError, FileNotFoundError) as error:
             self._report(f"the restart failed: {error}\nmaking the cluster anew; what was stored in it is lost")
             self._create(node_count)
 
@@ -268,7 +274,7 @@ class Cluster:
         if "address already in use" in words:
             raise _PortTakenError(f"a port of {name} was taken meanwhile")
         if "no space left on device" in words:
-            raise ClusterError(f"{name} ended, the disk is full: free 1 GB for {self.directory} and run it again")
+            raise _DiskFullError(f"{name} ended, the disk is full: free 1 GB for {self.directory} and run it again")
         if name in ("etcd", "kube-apiserver") or not may_restart:
             raise ClusterError(f"{name} ended, see {log}:\n{_tail(log)}")
 
@@ -325,6 +331,8 @@ class Cluster:
 
 
 def _tail(log: Path, lines: int = 8) -> str:
+    """The end of a log, at most since the last start."""
     if not log.exists():
         return ""
-    return "\n".join(f"  | {line}" for line in log.read_text(errors="replace").splitlines()[-lines:])
+    text = log.read_text(errors="replace").rpartition(processes.STARTED)[2]
+    return "\n".join(f"  | {line}" for line in text.splitlines()[-lines:])

@@ -12,6 +12,12 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
+STARTED = "--- started again ---\n"
+"""The line in a log after which the words of a new process begin."""
+
+
+_LAUNCH = '"$@" >>"$0" 2>&1 </dev/null & echo $!'
+
 
 def running(folder: Path) -> dict[int, str]:
     """Process id → program name of everything that runs from the absolute path `folder`."""
@@ -24,20 +30,17 @@ def running(folder: Path) -> dict[int, str]:
 
 
 def start(command: Sequence[str], log: Path) -> None:
-    """Start a program that outlives this process, its output appended to `log`.
+    """Start a program that outlives this process, its output appended to `log`; from the return on `running` knows it.
 
     A shell in between makes it a child of init: were it ours, it would stay a zombie after it ends, and other
     programs would take it for alive.
     """
-    with log.open("ab") as output:
-        subprocess.run(
-            ["/bin/sh", "-c", '"$@" &', "sh", *command],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            check=True,
-        )
+    with log.open("a") as output:
+        output.write(STARTED)
+    shell = ["/bin/sh", "-c", _LAUNCH, str(log), *command]
+    answer = subprocess.run(shell, start_new_session=True, stdout=subprocess.PIPE, check=True)
+    while any(pid == int(answer.stdout) and _LAUNCH in text for pid, text in _commands(_LAUNCH)):
+        time.sleep(0.005)  # still the shell, which is about to become the program
 
 
 def stop(folder: Path, names: Collection[str] | None = None, timeout: float = 30.0) -> None:

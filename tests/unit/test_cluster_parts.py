@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,9 +98,10 @@ def test_started_programs_write_to_the_log(tmp_path: Path) -> None:
     script.chmod(0o755)
     (tmp_path / "log").write_text("before\n")
     processes.start([str(script)], tmp_path / "log")
-    deadline = threading.Event()
-    while (text := (tmp_path / "log").read_text()) != "before\nout\nerr\n" and not deadline.wait(0.02):
-        assert len(text) < 30
+    expected, deadline = f"before\n{processes.STARTED}out\nerr\n", time.monotonic() + 60
+    while (tmp_path / "log").read_text() != expected and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert (tmp_path / "log").read_text() == expected
 
 
 def _hold(path: Path, ready: "multiprocessing.synchronize.Event", release: "multiprocessing.synchronize.Event") -> None:
