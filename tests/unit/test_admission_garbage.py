@@ -142,14 +142,16 @@ def check(obj: Any) -> None:
 
 
 def check_plan(obj: dict[str, Any]) -> None:
-    """A set that was accepted can be planned, and its pods have distinct names that DNS can hold."""
+    """A set that was accepted can be planned; PodCliques and pods have distinct names that DNS can hold."""
     spec = obj["spec"]
     obj = {**obj, "metadata": {**obj["metadata"], "name": obj["metadata"].get("name") or "generated"}}
     if any(number > 50 for number in _replicas(spec)):
         return
-    pods = [pod for replica in expand(Template(PodCliqueSet.from_wire(obj))) for pod in replica.pods]
-    hosts = [pod["spec"]["hostname"] for pod in pods]
+    replicas = expand(Template(PodCliqueSet.from_wire(obj)))
+    podcliques = [podclique["metadata"]["name"] for replica in replicas for podclique in replica.podcliques]
+    hosts = [pod["spec"]["hostname"] for replica in replicas for pod in replica.pods]
     assert all(HOST_NAME.fullmatch(host) for host in hosts)
+    assert len(podcliques) == len(set(podcliques))
     assert len(hosts) == len(set(hosts))
 
 
@@ -188,19 +190,24 @@ def test_every_place_takes_every_odd_value(path: tuple[Any, ...]) -> None:
     check(mutated([(path, "repeat", None)]))
 
 
-small_names = st.sampled_from(["a", "b", "g", "a-0-b", "g-0-a", "g-1-a", "0", "1-a", "g-0"])
-small_cliques = st.lists(small_names, min_size=1, max_size=4, unique=True)
+@st.composite
+def sets_with_alike_names(draw: st.DrawFn) -> dict[str, Any]:
+    names = draw(st.lists(st.sampled_from(["a", "g", "g-0-a", "1-a", "g-0"]), min_size=2, unique=True))
+    grouped = draw(st.permutations(names))[1:]
+    obj = good_set()
+    obj["spec"]["template"] = {
+        "cliques": [{"name": name, "spec": {"podSpec": {"containers": [{"name": "main"}]}}} for name in names],
+        "podCliqueScalingGroups": [
+            {"name": name, "cliqueNames": [member], "replicas": 2}
+            for name, member in zip(draw(st.permutations(["g", "g-0", "a"])), grouped, strict=False)
+        ],
+    }
+    return obj
 
 
 @settings(max_examples=200, deadline=None)
-@given(small_cliques, st.lists(st.tuples(small_names, st.lists(small_names, min_size=1, max_size=2)), max_size=2))
-def test_names_that_pass_never_meet(names: list[str], groups: list[tuple[str, list[str]]]) -> None:
-    obj = good_set()
-    pod = {"containers": [{"name": "main"}]}
-    obj["spec"]["template"] = {
-        "cliques": [{"name": name, "spec": {"podSpec": pod}} for name in names],
-        "podCliqueScalingGroups": [{"name": name, "cliqueNames": members, "replicas": 2} for name, members in groups],
-    }
+@given(sets_with_alike_names())
+def test_names_that_pass_never_meet(obj: dict[str, Any]) -> None:
     check(obj)
 
 
