@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from grove.runtime.client import Client
@@ -21,8 +21,9 @@ OnDeleted = Callable[[ResourceType, str, str, str], None]
 class Result:
     """What became of one write.
 
-    ``object`` is what the server returned. ``existing``: a create found this object under its name; whether it is ours
-    is for the caller to judge by its owner. ``skipped``: not sent, since writes before it failed.
+    ``object`` is what the server returned, unless ``on_object`` took it. ``existing``: a create found an object under
+    its name, always kept in ``object``; whether it is ours is for the caller to judge by its owner. ``skipped``: not
+    sent, since writes before it failed.
     """
 
     write: Write
@@ -43,7 +44,7 @@ async def apply(
     *,
     on_object: OnObject | None = None,
     on_deleted: OnDeleted | None = None,
-    concurrency: int = 64,
+    concurrency: int = 32,
 ) -> list[Result]:
     """Send writes in batches of 8, 16, 32, … up to ``concurrency`` at once; return one Result per write, in order.
 
@@ -81,26 +82,27 @@ async def _send(client: Client, write: Write, on_object: OnObject | None, on_del
     except ApiError as error:
         return Result(write, error=error)
     try:
-        _report(result, on_object, on_deleted)
+        taken = _report(result, on_object, on_deleted)
     except Exception:
         # The write is done and must not look failed; the watch will bring the same news.
-        logger.exception(
-            "The answer about %s %s/%s was not taken over", write.resource.label, write.namespace, write.name
-        )
-    return result
+        logger.exception("The answer about %s %s/%s was not taken", write.resource.label, write.namespace, write.name)
+        return result
+    # Thousands of objects would otherwise stay in memory until the last write of the plan is done.
+    return replace(result, object=None) if taken and not result.existing else result
 
 
-def _report(result: Result, on_object: OnObject | None, on_deleted: OnDeleted | None) -> None:
+def _report(result: Result, on_object: OnObject | None, on_deleted: OnDeleted | None) -> bool:
+    """Tell the caches; return whether ``on_object`` took the object."""
     write, obj = result.write, result.object
     if obj is None or _is_gone(obj):
         if on_deleted is not None:
             uid = obj["metadata"]["uid"] if obj is not None else getattr(write, "uid", "")
             on_deleted(write.resource, write.namespace, write.name, uid)
-    elif on_object is not None and getattr(write, "subresource", None) in (
-        None,
-        "status",
-    ):  # /scale answers with a Scale
-        on_object(write.resource, obj)
+        return False
+    if on_object is None or getattr(write, "subresource", None) not in (None, "status"):  # /scale answers with a Scale
+        return False
+    on_object(write.resource, obj)
+    return True
 
 
 async def _create(client: Client, write: Create) -> Result:

@@ -29,6 +29,7 @@ JSON_PATCH = "application/json-patch+json"
 
 _ATTEMPTS = 5
 _RETRY_AFTER_CAP = 10.0
+_CONNECT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Client:
         self._logins = 0
         self._login_lock = asyncio.Lock()
         self._limiter = RateLimiter(qps, burst) if qps else None
-        self._timeout = aiohttp.ClientTimeout(total=timeout)
+        self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS)
 
     async def get(self, resource: ResourceType, namespace: str, name: str) -> Object:
         """Return one object; raises ApiError."""
@@ -199,7 +200,7 @@ class Client:
         if label_selector:
             params["labelSelector"] = label_selector
         path = resource.path(namespace)
-        limits = aiohttp.ClientTimeout(total=seconds + 30.0, sock_connect=10.0)
+        limits = aiohttp.ClientTimeout(total=seconds + 30.0, sock_connect=_CONNECT_SECONDS)
         try:
             async with await self._send("GET", path, params, None, {}, limits, "watch", resource.label) as response:
                 if on_open is not None:

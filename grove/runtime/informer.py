@@ -45,7 +45,7 @@ class Informer(Generic[T]):
         namespace: str | None = None,
         label_selector: str | None = None,
         optional: bool = False,
-        page: int = 500,
+        page: int = 250,
         recheck_seconds: float = _SLOW,
     ) -> None:
         self.resource = resource

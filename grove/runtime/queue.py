@@ -170,7 +170,7 @@ class WorkQueue(Generic[K]):
         count = self._failures[key] = self._failures.get(key, 0) + 1
         delay = min(self._backoff_cap, self._backoff_base * 2.0 ** min(count - 1, 32)) * random.uniform(0.75, 1.25)  # noqa: S311
         delay = max(delay, getattr(error, "retry_after", None) or 0.0)
-        told = getattr(error, "told", False)
+        told = getattr(error, "told", False)  # who raised it has logged what matters
         expected = told or getattr(error, "retriable", False)
         logger.log(
             logging.DEBUG if told else logging.INFO if expected else logging.ERROR,

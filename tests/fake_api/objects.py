@@ -12,12 +12,15 @@ Object = dict[str, Any]
 class ApiStatus(Exception):  # noqa: N818  # it is the API's name for a failure
     """A refusal, as the API server's Status object says it."""
 
-    def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self, status: int, reason: str, message: str, retry_after: float | None = None, cause: str = ""
+    ) -> None:
         super().__init__(f"{status} {reason}: {message}")
         self.status = status
         self.reason = reason
         self.message = message
         self.retry_after = retry_after
+        self.cause = cause
 
     def body(self) -> bytes:
         """Return the Status object."""
@@ -29,6 +32,7 @@ class ApiStatus(Exception):  # noqa: N818  # it is the API's name for a failure
                 "status": "Failure",
                 "message": self.message,
                 "reason": self.reason,
+                "details": {"causes": [{"reason": self.cause}]} if self.cause else {},
                 "code": self.status,
             }
         )

@@ -136,7 +136,8 @@ class Storage:
         metadata = obj.setdefault("metadata", {})
         namespace = metadata.get("namespace", "") if resource.namespaced else ""
         if namespace in self.terminating_namespaces:
-            raise ApiStatus(403, "Forbidden", f"namespace {namespace} is being terminated")
+            message = f"unable to create new content in namespace {namespace} because it is being terminated"
+            raise ApiStatus(403, "Forbidden", message, cause="NamespaceTerminating")
         if "name" not in metadata and "generateName" in metadata:
             metadata["name"] = f"{metadata['generateName']}{next(self._next_uid):05d}"
         key = (namespace, metadata["name"])

@@ -60,6 +60,7 @@ async def test_every_write_has_its_result_in_order(api: FakeApi, news: News) -> 
     assert [result.write for result in results] == writes
     assert all(result.ok for result in results)
     assert sorted(news.objects) == ["new", "old", "old"]
+    assert [result.object for result in results] == [None] * 4, "the caches have them; a large plan must not keep them"
     assert news.deleted == [("gone", gone)]
     old = api.find(WIDGETS, "default", "old")
     assert old is not None
@@ -231,6 +232,11 @@ async def test_a_delete_says_why_in_the_log(api: FakeApi, news: News, caplog: py
     caplog.set_level(logging.INFO)
     await send(api, news, Delete(PODS, "default", "a", "u", reason="its gang is terminated"))
     assert "Deleting pods default/a: its gang is terminated" in caplog.text
+
+
+async def test_without_a_cache_the_result_keeps_the_object(api: FakeApi) -> None:
+    (result,) = await apply(api.client(), creates(1))
+    assert result.object == api.find(WIDGETS, "default", "w0")
 
 
 async def test_nothing_to_do(api: FakeApi, news: News) -> None:

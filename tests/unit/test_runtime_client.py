@@ -80,6 +80,10 @@ async def test_errors_say_what_the_server_said(api: FakeApi) -> None:
     with pytest.raises(ApiError) as caught:
         await client.delete(WIDGETS, "default", "a", uid="another")
     assert caught.value.is_conflict
+    api.faults.refuse(403, "Forbidden")
+    with pytest.raises(ApiError) as caught:
+        await client.get(WIDGETS, "default", "a")
+    assert (caught.value.is_forbidden, caught.value.is_namespace_terminating) == (True, False)
 
 
 def test_an_error_without_a_status_object() -> None:

@@ -222,7 +222,7 @@ async def test_a_namespace_that_ends_takes_nothing_new(api: FakeApi) -> None:
     api.terminating_namespaces.add("default")
     with pytest.raises(ApiError) as caught:
         await api.client().create(WIDGETS, widget("a"))
-    assert caught.value.is_forbidden
+    assert caught.value.is_namespace_terminating
 
 
 async def test_patches_need_their_content_type(api: FakeApi) -> None:

@@ -165,13 +165,22 @@ async def test_events_that_come_twice_change_nothing_twice(api: FakeApi) -> None
 
 
 async def test_the_answer_to_a_write_and_its_event_wake_once(api: FakeApi) -> None:
-    async with watching(api) as watched:
+    reads: list[str] = []
+
+    def view(obj: dict[str, Any]) -> Seen:
+        reads.append(obj["metadata"]["name"])
+        return Seen.of(obj)
+
+    api.faults.watch_delay = 0.05
+    async with watching(api, view=view) as watched:
         await watched.store.wait_synced()
+        await until(lambda: api.watches)
         watched.store.put(Seen.of(await watched.client.create(WIDGETS, widget("a"))))
         assert watched.names == ["a"], "a pass reads its own writes"
         api.create(WIDGETS, widget("b"))
         await until(lambda: watched.names == ["a", "b"])
         assert watched.changes == ["+a", "+b"]
+        assert reads == ["b"], "what the store has already is not even read"
 
 
 async def test_a_list_does_not_remove_what_we_wrote_after_it(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -291,24 +291,33 @@ async def test_stop_lets_passes_finish_within_the_grace_and_starts_no_more() -> 
     assert finished == ["3"]
 
 
+class ToldError(Exception):
+    """Says that whoever raised it has logged it."""
+
+    told = True
+
+
 @virtual_time
 async def test_expected_failures_are_logged_quietly_others_with_one_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def work(key: str) -> None:
+        if key == "told":
+            raise ToldError("everybody knows")
         if key == "busy":
             raise ApiError(500, "InternalError", "try again", verb="get", path="/")
         raise RuntimeError("a bug")
 
     caplog.set_level(logging.INFO)
     async with running(work) as queue:
-        queue.add("busy")
-        queue.add("bug")
+        for key in ("busy", "bug", "told"):
+            queue.add(key)
         await asyncio.sleep(1)
     by_level = {
         record.levelname for record in caplog.records if "'busy'" in record.getMessage() or "busy" in record.message
     }
     assert by_level == {"INFO"}
+    assert "everybody knows" not in caplog.text
     bugs = [record for record in caplog.records if record.levelname == "ERROR"]
     assert len(bugs) > 2
     assert [record.exc_info is not None and record.exc_info[0] is RuntimeError for record in bugs].count(True) == 1
