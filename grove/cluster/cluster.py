@@ -109,9 +109,10 @@ class Cluster:
     def down(self) -> bool:
         """Stop every process of the cluster and remove its files; False when there was nothing.
 
-        Needs none of the binaries. Raises ClusterError when a process cannot be stopped or a file not removed.
+        Works without the binaries, and after somebody has removed the folder but not the processes. Raises ClusterError
+        when a process cannot be stopped or a file not removed.
         """
-        if not self._kwok.exists():
+        if not self._kwok.exists() and not processes.running(self._clusters):
             return False
         with self._locked():
             self._destroy()
@@ -287,8 +288,7 @@ class Cluster:
 
     def _destroy(self) -> None:
         try:
-            for home in self._clusters.glob("*"):
-                processes.stop(home / "bin")
+            processes.stop(self._clusters)
             self.kubeconfig.unlink(missing_ok=True)
             if self._kwok.exists():
                 shutil.rmtree(self._kwok)

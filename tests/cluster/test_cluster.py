@@ -1,6 +1,7 @@
 """The embedded cluster itself: starting, stopping, healing, and being a real Kubernetes."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -238,6 +239,16 @@ def test_a_cluster_that_cannot_be_restarted_is_made_anew(tmp_path: Path) -> None
         assert len(programs(harness)) == len(config.COMPONENTS)
     assert "kube-apiserver ended" in told[1]
     assert told[1].endswith("making the cluster anew; what was stored in it is lost")
+
+
+def test_down_finds_processes_without_their_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "cluster"
+    with running_cluster(folder, nodes=0) as harness:
+        shutil.rmtree(folder)
+        assert sorted(programs(harness).values()) == sorted(config.COMPONENTS)
+        assert grove_cluster("down", "--dir", folder).output == "cluster grove is gone\n"
+        assert programs(harness) == {}
+        assert not folder.exists()
 
 
 def test_a_port_taken_at_the_last_moment_is_avoided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
