@@ -1,10 +1,19 @@
 """Which PodGangs exist and what they say, and when the gates of their pods come off."""
 
-from typing import Any
-
 from tests.cluster.gates import check_gates, is_initialized, minimums, references
 from tests.cluster.workloads import clique, group, partial, podcliqueset, whole
-from tests.cluster.workspace import Workspace, condition, gates, is_gated, is_ready, uid, verdict
+from tests.cluster.workspace import (
+    Object,
+    Workspace,
+    condition,
+    gates,
+    index,
+    is_gated,
+    is_ready,
+    uid,
+    uids,
+    verdict,
+)
 
 GATE = "grove.io/podgang-pending-creation"
 
@@ -107,14 +116,13 @@ def test_an_incomplete_gang_stays_gated_and_says_why(workspace: Workspace) -> No
     before = workspace.revision()
     workspace.create("pcs", podcliqueset("q", clique("a", 2), clique("b", 2)))
 
-    def blocked() -> dict[str, Any] | None:
+    def blocked() -> list[Object]:
         gang = workspace.get("pg", "q-0")
         assert verdict(gang, "Initialized") == ("False", "PodGangPodsCreationPending")
         assert len(references(gang)) == 3
-        lacking = [pclq for pclq in workspace.items("pclq") if pclq["status"].get("lastErrors")]
-        return lacking[0] if lacking else None
+        return [pclq for pclq in workspace.items("pclq") if pclq["status"].get("lastErrors")]
 
-    starved = workspace.wait(blocked, "the PodGang waits for the fourth pod")
+    starved = workspace.wait(blocked, "the PodGang waits for the fourth pod")[0]
     name = starved["metadata"]["name"]
     assert f"{name} has 1 of 2" in condition(workspace.get("pg", "q-0"), "Initialized")["message"]
     assert starved["status"]["lastErrors"][0]["code"] == "ERR_CREATE_POD"
@@ -185,10 +193,9 @@ def test_a_replaced_pod_is_referenced_in_place_of_the_old_one(workspace: Workspa
     pods = workspace.settled("p", 3)
     before = workspace.revision()
     workspace.delete("pod", pods[1]["metadata"]["name"])
-    again = workspace.wait(
-        lambda: (now := workspace.pods()) and len(now) == 3 and uid(now[1]) != uid(pods[1]) and now, "it is replaced"
-    )
-    workspace.settled("p", 3)
+    workspace.wait(lambda: [index(pod) for pod in workspace.pods()] == [0, 1, 2], "it is replaced")
+    again = workspace.settled("p", 3)
+    assert uids(again) & uids(pods) == {uid(pods[0]), uid(pods[2])}
     assert references(workspace.get("pg", "p-0")) == sorted(pod["metadata"]["name"] for pod in again)
     check_gates(workspace.changes(before, "pod", "pg"), {"p-0": 2})
 

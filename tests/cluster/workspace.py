@@ -121,6 +121,19 @@ class Workspace:
         patched: Object = self.cluster.api("PATCH", self.path(kind, name, subresource), body, MERGE)
         return patched
 
+    def update(self, kind: str, name: str, change: Callable[[Object], None]) -> Object:
+        """Get an object, let `change` edit it and put it back whole, as often as others come in between."""
+        while True:
+            obj = self.get(kind, name)
+            change(obj)
+            try:
+                written: Object = self.cluster.api("PUT", self.path(kind, name), obj)
+            except ApiStatus as error:
+                if error.status != 409:
+                    raise
+            else:
+                return written
+
     def label(self, kind: str, name: str, **labels: str | None) -> None:
         """Set labels of the simulated kubelet, given without their prefix `sim.test/`; None takes one away."""
         body = {"metadata": {"labels": {f"sim.test/{key}": value for key, value in labels.items()}}}
