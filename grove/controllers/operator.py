@@ -45,10 +45,10 @@ class Controllers:
         self._recorder = EventRecorder(client, "grove-operator")
         actor, patience = Actor(client, world, self._recorder), Patience()
         wake = Wake(
-            podcliqueset=lambda key: self.sets.add(key),
-            replica=lambda key: self.replicas.add(key),
-            scaling_group=lambda key: self.scaling_groups.add(key),
-            podclique=lambda key: self.podcliques.add(key),
+            podcliqueset=lambda key, within: self.sets.add_after(key, within),
+            replica=lambda key, within: self.replicas.add_after(key, within),
+            scaling_group=lambda key, within: self.scaling_groups.add_after(key, within),
+            podclique=lambda key, within: self.podcliques.add_after(key, within),
         )
         replicas = ReplicaReconciler(world, actor, patience, wake)
         sets = PodCliqueSetReconciler(world, actor, patience, replicas)

@@ -4,7 +4,7 @@ import time
 
 from grove.api.labels import EventReason
 from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, earliest, now_text
-from grove.controllers.routing import ReplicaKey, Wake
+from grove.controllers.routing import AT_ONCE, ReplicaKey, Wake
 from grove.controllers.world import World
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
 from grove.plan.podgang import GangPlan
@@ -98,4 +98,4 @@ class ReplicaReconciler:
         if shown:
             self.failures[key] = shown
         if shown != before:
-            self._wake.podcliqueset(key[:2])
+            self._wake.podcliqueset(key[:2], AT_ONCE)

@@ -1,8 +1,7 @@
 """Who is woken by which change. Every reconciler waits for its key; none polls."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from grove.api import labels
 from grove.api.base import Resource
@@ -19,14 +18,21 @@ ReplicaKey = tuple[str, str, int]
 """namespace and name of a PodCliqueSet, index of its replica"""
 
 
+AT_ONCE = 0.0
+SOON = 0.05
+"""Seconds for changes that come in swarms and decide nothing by themselves: pods of one clique getting ready, say."""
+LATER = 0.2
+"""Seconds for what only counts towards a summary."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Where the keys of each reconciler go."""
+    """Where the keys of each reconciler go: each takes a key and the seconds until its pass at the latest."""
 
-    podcliqueset: Callable[[Name], None]
-    replica: Callable[[ReplicaKey], None]
-    scaling_group: Callable[[Name], None]
-    podclique: Callable[[Name], None]
+    podcliqueset: Callable[[Name, float], None]
+    replica: Callable[[ReplicaKey, float], None]
+    scaling_group: Callable[[Name, float], None]
+    podclique: Callable[[Name, float], None]
 
 
 class Router:
@@ -49,61 +55,64 @@ class Router:
         if old is not None and new is not None and not _beyond_status(old.pcs, new.pcs):
             return
         key = (template.namespace, template.name)
-        self._wake.podcliqueset(key)
+        self._wake.podcliqueset(key, AT_ONCE)
         if new is None:
             return
         for replica in range(new.replicas):
-            self._wake.replica((*key, replica))
+            self._wake.replica((*key, replica), AT_ONCE)
         if old is None or old.generation_hash != new.generation_hash or old.uid != new.uid:
             for podclique in self._world.podcliques.by_index("set", key):
-                self._wake.podclique((podclique.namespace, podclique.name))
+                self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE)
         if old is None or old.pcs.generation != new.pcs.generation:
             for group in self._world.scaling_groups.by_index("owner", new.uid):
-                self._wake.scaling_group((group.namespace, group.name))
+                self._wake.scaling_group((group.namespace, group.name), AT_ONCE)
 
     def _scaling_group_changed(self, old: PodCliqueScalingGroup | None, new: PodCliqueScalingGroup | None) -> None:
         group = new or old
         assert group is not None
-        self._wake_set(group)
-        if old is None or new is None or _beyond_status(old, new):
-            self._wake.scaling_group((group.namespace, group.name))
-            self._wake_replica(group)
+        more = old is None or new is None or _beyond_status(old, new)
+        self._wake_set(group, AT_ONCE if more else LATER)
+        if more:
+            self._wake.scaling_group((group.namespace, group.name), AT_ONCE)
+            self._wake_replica(group, AT_ONCE)
 
     def _podclique_changed(self, old: PodClique | None, new: PodClique | None) -> None:
         podclique = new or old
         assert podclique is not None
         if new is None:
             self._world.last_occupants.pop(podclique.uid, None)
-        beyond_status = old is None or new is None or _beyond_status(old, new)
+        more = old is None or new is None or _beyond_status(old, new)
         group = podclique.labels.get(labels.SCALING_GROUP)
         if group is not None:
-            self._wake.scaling_group((podclique.namespace, group))
-        if beyond_status or group is None:
-            self._wake_set(podclique)
-        if beyond_status:
-            self._wake.podclique((podclique.namespace, podclique.name))
-            self._wake_replica(podclique)
+            self._wake.scaling_group((podclique.namespace, group), AT_ONCE if more else SOON)
+        if more or group is None:
+            self._wake_set(podclique, LATER)
+        if more:
+            self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE)
+            self._wake_replica(podclique, AT_ONCE)
 
     def _podgang_changed(self, old: PodGang | None, new: PodGang | None) -> None:
         podgang = new or old
         assert podgang is not None
-        self._wake_set(podgang)
-        for podclique in self._world.podcliques.by_index("gang", (podgang.namespace, podgang.name))[:1]:
-            self._wake_replica(podclique)
+        self._wake_set(podgang, LATER)
+        if old is None or new is None or _beyond_status(old, new):
+            for podclique in self._world.podcliques.by_index("gang", (podgang.namespace, podgang.name))[:1]:
+                self._wake_replica(podclique, AT_ONCE if new is None else SOON)
 
     def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         pod = new or old
         assert pod is not None
         if old is not None and new is not None and replace(old, resource_version=new.resource_version) == new:
             return
+        counted = old is None or new is None or old.active != new.active or old.gang != new.gang
         for podclique in self._world.podcliques.by_index("uid", pod.owner_uid):
-            self._wake.podclique((podclique.namespace, podclique.name))
-            self._wake_replica(podclique)
+            self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE if counted else SOON)
+            self._wake_replica(podclique, AT_ONCE if counted else SOON)
 
     def _service_changed(self, old: Child | None, new: Child | None) -> None:
         child = new or old
         assert child is not None
-        self._wake_owner(child.namespace, child.wire["metadata"].get("labels") or {})
+        self._wake_owner(child.namespace, child.wire["metadata"].get("labels") or {}, SOON)
 
     def _autoscaler_changed(self, old: Child | None, new: Child | None) -> None:
         child = new or old
@@ -112,18 +121,18 @@ class Router:
         target: Resource | None = self._world.podcliques.get(child.namespace, child.name)
         target = target or self._world.scaling_groups.get(child.namespace, child.name)
         if target is not None:
-            self._wake_replica(target)
+            self._wake_replica(target, SOON)
 
-    def _wake_set(self, child: Resource) -> None:
-        self._wake.podcliqueset((child.namespace, child.labels.get(labels.PART_OF, "")))
+    def _wake_set(self, child: Resource, within: float) -> None:
+        self._wake.podcliqueset((child.namespace, child.labels.get(labels.PART_OF, "")), within)
 
-    def _wake_replica(self, child: Resource) -> None:
-        self._wake_owner(child.namespace, child.labels)
+    def _wake_replica(self, child: Resource, within: float) -> None:
+        self._wake_owner(child.namespace, child.labels, within)
 
-    def _wake_owner(self, namespace: str, tags: Any) -> None:
+    def _wake_owner(self, namespace: str, tags: Mapping[str, str], within: float) -> None:
         index = tags.get(labels.PODCLIQUESET_REPLICA_INDEX, "")
         if index.isascii() and index.isdigit():
-            self._wake.replica((namespace, tags.get(labels.PART_OF, ""), int(index)))
+            self._wake.replica((namespace, tags.get(labels.PART_OF, ""), int(index)), within)
 
 
 def _beyond_status(old: Resource, new: Resource) -> bool:

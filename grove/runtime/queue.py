@@ -85,9 +85,14 @@ class WorkQueue(Generic[K]):
         self._dispatch()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Run the key after so many seconds; of several times asked for, the earliest counts. Needs a running loop."""
+        """Run the key after so many seconds; of several times asked for, the earliest counts. Needs a running loop.
+
+        Any pass that starts before then does instead: it sees the news, and knows the deadline better.
+        """
         if seconds <= 0:
             self.add(key)
+            return
+        if key in self._queued or key in self._again:
             return
         loop = asyncio.get_running_loop()
         timer = self._timers.get(key)
@@ -141,6 +146,9 @@ class WorkQueue(Generic[K]):
             key = self._ready.popleft()
             now = clock.now()
             self._wait_seconds.observe(now - self._queued.pop(key))
+            timer = self._timers.pop(key, None)
+            if timer is not None:
+                timer.cancel()
             self._running[key] = (now, asyncio.get_running_loop().create_task(self._pass(key)))
 
     async def _pass(self, key: K) -> None:
