@@ -69,9 +69,8 @@ def test_a_scaled_gang_waits_until_the_base_gang_is_scheduled(workspace: Workspa
     # The PodGang is no part of the decision: it comes back as it was, and the scaled gang still waits.
     lost = uid(workspace.get("pg", "workload2-0"))
     workspace.delete("pg", "workload2-0")
-    again = workspace.wait(
-        lambda: (gang := workspace.get("pg", "workload2-0")) and is_initialized(gang) and gang, "the PodGang is back"
-    )
+    workspace.wait(lambda: is_initialized(workspace.get("pg", "workload2-0")), "the PodGang is back")
+    again = workspace.get("pg", "workload2-0")
     assert uid(again) != lost
     assert len(references(again)) == 6
     assert base_is_open()

@@ -1,5 +1,6 @@
 """Scaling at three levels: who may, what goes and what stays, 0 as idle, and whose number counts."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -67,6 +68,10 @@ def test_kubectl_scale_out_and_in_at_every_level(workspace: Workspace) -> None:
     assert check_gates(workspace.changes(before, "pod", "pg"), sizes) == sizes.keys()
 
 
+def are_left(workspace: Workspace, expected: list[Object]) -> bool:
+    return uids(workspace.pods()) == uids(expected)
+
+
 def test_a_clique_goes_in_by_need(workspace: Workspace) -> None:
     """Unplaced pods go first, then those that are not ready, then among equals the youngest, of the highest index."""
     workspace.create("pcs", podcliqueset("o", clique("a", 5, 1, room=workspace.namespace)))
@@ -80,7 +85,7 @@ def test_a_clique_goes_in_by_need(workspace: Workspace) -> None:
     survivors = [placed, placed[1:], placed[1:-1]]
     for count, expected in zip((4, 3, 2), survivors, strict=True):
         workspace.scale("pclq", "o-0-a", count)
-        workspace.wait(lambda want=expected: uids(workspace.pods()) == uids(want), f"the right {count} are left")
+        workspace.wait(partial(are_left, workspace, expected), f"the right {count} are left")
     workspace.settled("o", 2)
 
 
