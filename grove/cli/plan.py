@@ -16,7 +16,7 @@ from grove.admission.validation import validate_podcliqueset
 from grove.api.labels import API_VERSION
 from grove.api.podcliqueset import PodCliqueSet
 from grove.cli.manifests import Manifest, ManifestError, read_manifests, write_yaml
-from grove.cli.plan_tree import draw, total
+from grove.cli.plan_tree import Overview, total
 from grove.plan.expand import expand
 from grove.plan.template import Template
 
@@ -60,14 +60,14 @@ def plan(files: tuple[str, ...], output: str, namespace: str) -> None:
     candidates, failed = _read(files, namespace)
     for candidate in candidates:
         failed |= not _report(candidate)
-    if failed:
+    if not candidates and not failed:
+        _print("error: there is no PodCliqueSet in the input", err=True)
+    if failed or not candidates:
         sys.exit(1)
-    if not candidates:
-        raise click.ClickException("there is no PodCliqueSet in the input")
     templates = [Template(PodCliqueSet.from_wire(candidate.obj)) for candidate in candidates]
     if output == "tree":
-        _print("\n".join(line for template in templates for line in draw(template)))
-        _print(total(templates))
+        overviews = [Overview.of(template) for template in templates]
+        _print("\n".join([*(line for overview in overviews for line in overview.lines()), total(overviews)]))
         return
     objects = (obj for template in templates for replica in expand(template) for obj in replica.objects)
     _dump(objects, output)

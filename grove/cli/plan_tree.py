@@ -36,32 +36,42 @@ class Node:
             yield from (("   " if last else "│  ") + line for line in rest)
 
 
-def draw(template: Template) -> Iterator[str]:
-    """The tree of one set, line by line."""
-    root = Node(f"PodCliqueSet {template.namespace}/{template.name}: {_count(template.replicas, 'replica')}")
-    if template.replicas:
-        root.children.append(Node("replica 0", _replica(first_replica(template))))
-    if template.replicas > 1:
-        root.children.append(Node(f"{_range('replica', 1, template.replicas - 1)}: the same"))
-    return root.lines()
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A set and its first replica, which stands for all."""
+
+    template: Template
+    replica: Replica | None
+    """None when the set has no replicas"""
+
+    @classmethod
+    def of(cls, template: Template) -> Overview:
+        if not template.replicas:
+            return cls(template, None)
+        spec = template.pcs.spec.model_copy(update={"replicas": 1})
+        [replica] = expand(Template(template.pcs.model_copy(update={"spec": spec})))
+        return cls(template, replica)
+
+    def lines(self) -> Iterator[str]:
+        """The tree, line by line."""
+        name, replicas = f"{self.template.namespace}/{self.template.name}", self.template.replicas
+        root = Node(f"PodCliqueSet {name}: {_count(replicas, 'replica')}")
+        if self.replica is not None:
+            root.children.append(Node("replica 0", _replica(self.replica)))
+        if replicas > 1:
+            root.children.append(Node(f"{_range('replica', 1, replicas - 1)}: the same"))
+        return root.lines()
 
 
-def first_replica(template: Template) -> Replica:
-    """Replica 0 of a set that has one."""
-    spec = template.pcs.spec.model_copy(update={"replicas": 1})
-    return expand(Template(template.pcs.model_copy(update={"spec": spec})))[0]
-
-
-def total(templates: Sequence[Template]) -> str:
+def total(overviews: Sequence[Overview]) -> str:
     """How many objects of each kind the sets become: `1 PodCliqueSet → 4 PodCliques, …, 9 Pods`."""
     counts: Counter[str] = Counter()
-    for template in templates:
-        if template.replicas:
-            for obj in first_replica(template).objects:
-                counts[obj["kind"]] += template.replicas
+    for overview in overviews:
+        for obj in overview.replica.objects if overview.replica else ():
+            counts[obj["kind"]] += overview.template.replicas
     order = ["PodClique", "PodCliqueScalingGroup", "PodGang", "Service", "HorizontalPodAutoscaler", "Pod"]
     made = [_count(counts[kind], kind) for kind in order if counts[kind]]
-    return f"{_count(len(templates), 'PodCliqueSet')} → {', '.join(made) or 'nothing'}"
+    return f"{_count(len(overviews), 'PodCliqueSet')} → {', '.join(made) or 'nothing'}"
 
 
 def _replica(replica: Replica) -> list[Node]:
