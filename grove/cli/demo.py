@@ -74,6 +74,8 @@ def demo(directory: Path, stop: bool) -> None:
                 click.echo("the operator has stopped")
         else:
             _Demo(directory.resolve(), operator).run()
+    except BrokenPipeError:  # nobody reads any more; click ends quietly
+        raise
     except (ClusterError, ApiStatus, OSError) as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
