@@ -138,7 +138,7 @@ class _Loader(SafeLoader):
             raise _error(node, f"{node.value[:40]} is no number") from exc
         if not math.isfinite(number) or (integer and abs(number) >= 2**63):
             raise _error(node, f"{node.value[:40]} is too large a number")
-        return number
+        return int(number) if number == int(number) else number
 
 
 def _error(node: yaml.Node, problem: str) -> yaml.constructor.ConstructorError:
@@ -156,7 +156,7 @@ class _Dumper(SafeDumper):
 
 
 _BOOL = re.compile(r"[yYnN]\Z")
-_INT = re.compile(r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]+|0|[1-9][0-9_]*)\Z")
+_INT = re.compile(r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_]*)\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
 for kind in (_Loader, _Dumper):
     kind.add_implicit_resolver("tag:yaml.org,2002:bool", _BOOL, list("yYnN"))

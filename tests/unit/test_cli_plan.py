@@ -182,6 +182,42 @@ def test_text_survives_in_both_forms(tmp_path: Path) -> None:
     assert {key: found[key] for key in env} == env
 
 
+def test_yaml_is_read_as_kubectl_reads_it(tmp_path: Path) -> None:
+    """The values are what kubectl 1.37 prints for the same text."""
+    text = """\
+a: y
+b: 12:30
+c: 2026-09-01
+d: 1e3
+e: 010
+f: 0o10
+g: 1_000
+h: 0x1F
+i: 0b11
+j: .5
+k: 5.
+l: =
+m: 09
+n: n
+r: 2001-12-14t21:59:43.10-05:00
+s: 08.5
+t: +5
+u: -0x1F
+v: '1'
+w: off
+y: 1
+1: one
+x: &x {p: 1, q: 2}
+z: {<<: *x, q: 3, r: 4}
+"""
+    [manifest] = read_manifests(str(written(tmp_path, text)))
+    assert manifest.obj == {
+        "a": True, "b": "12:30", "c": "2026-09-01", "d": 1000, "e": 8, "f": 8, "g": 1000, "h": 31, "i": 3, "j": 0.5,
+        "k": 5, "l": "=", "m": 9, "false": False, "r": "2001-12-14t21:59:43.10-05:00", "s": 8.5, "t": 5, "u": -31,
+        "v": "1", "w": False, "true": 1, "1": "one", "x": {"p": 1, "q": 2}, "z": {"p": 1, "q": 3, "r": 4},
+    }  # fmt: skip
+
+
 def test_replicas_are_all_alike() -> None:
     """The tree shows one replica for all; the objects agree."""
     text = (GOLDEN / "plan_big.yaml").read_text(encoding="utf-8").replace("replicas: 1000", "replicas: 3")
