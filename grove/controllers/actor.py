@@ -24,6 +24,7 @@ _NAMED = 5  # objects named in one event; the rest is counted
 
 _STALE_SECONDS = 1.0
 _TERMINATING_SECONDS = 5.0
+_FORGOTTEN_SECONDS = 60.0
 
 
 class PassFailedError(Exception):
@@ -181,6 +182,9 @@ class Patience:
         self._since.pop(key, None)
 
     def _limit(self) -> float:
+        # The oldest come first; one that nobody settled belonged to something that is gone.
+        while self._since and time.monotonic() - next(iter(self._since.values())) > _FORGOTTEN_SECONDS:
+            del self._since[next(iter(self._since))]
         return min(0.45 + 0.05 * len(self._since), 10.0)
 
 

@@ -2,8 +2,9 @@
 
 import time
 
+from grove.admission.validation import validate_podcliqueset
 from grove.api.labels import PODCLIQUESET_FINALIZER, EventReason
-from grove.controllers.actor import Actor, Outcome, Patience, Reasons, earliest, now_text
+from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.replica import ReplicaReconciler
 from grove.controllers.routing import Name
 from grove.controllers.world import World
@@ -32,6 +33,8 @@ class PodCliqueSetReconciler:
         self._actor = actor
         self._patience = patience
         self._replicas = replicas
+        self._judged: dict[Name, tuple[str, int, list[Failure]]] = {}
+        """By set: uid, generation, and what is wrong with its spec."""
 
     async def reconcile(self, key: Name) -> Done:
         """Bring the set `key` in line with its spec. Raises PassFailedError when writes failed."""
@@ -39,6 +42,7 @@ class PodCliqueSetReconciler:
         template = self._world.sets.get(*key)
         if template is None:
             self._patience.settle(("set", key))
+            self._judged.pop(key, None)
             return Done()
         pcs = template.pcs
         if pcs.deleting:
@@ -57,7 +61,7 @@ class PodCliqueSetReconciler:
         key = ("set", (template.namespace, template.name))
         live = template.pcs.wire.get("status") or {}
         failures = [f for i in range(template.replicas) for f in self._replicas.failures.get((*key[1], i), ())]
-        errors = Outcome(failures=outcome.failures + failures).last_errors(live, now_text())
+        errors = Outcome(self._spec_errors(template) + outcome.failures + failures).last_errors(live, now_text())
         status = podcliqueset_status(template, self._world.set_snapshot(template), errors)
         if not differs(live, status):
             self._patience.settle(key)
@@ -69,3 +73,18 @@ class PodCliqueSetReconciler:
         outcome.add(await self._actor.patch_status(PODCLIQUESET, template.pcs.wire, status))
         self._patience.settle(key)
         return None
+
+    def _spec_errors(self, template: Template) -> list[Failure]:
+        """What is wrong with a spec that no webhook has seen. It is told; what can be made of it is made all the same.
+
+        The set counts as its own predecessor, so that rules for new objects do not hit one that has long been running.
+        """
+        pcs = template.pcs
+        uid, generation, errors = self._judged.get((pcs.namespace, pcs.name), ("", 0, []))
+        if (uid, generation) != (pcs.uid, pcs.generation):
+            found = validate_podcliqueset(pcs.wire, pcs.wire).errors
+            errors = [Failure("ERR_INVALID_SPEC", str(error)) for error in found]
+            self._judged[pcs.namespace, pcs.name] = (pcs.uid, pcs.generation, errors)
+            for error in errors[:5]:
+                self._actor.event(PODCLIQUESET, pcs.wire, "Warning", "InvalidSpec", error.description)
+        return errors
