@@ -48,7 +48,7 @@ class ReplicaReconciler:
         start = time.perf_counter()
         plans = self._plan_gangs(template, replica)
         cost += time.perf_counter() - start
-        await self._carry_out(template, plans, outcome)
+        outcome.add(await self._carry_out(template, plans))
         self._remember(key, outcome.failures)
         return Done(earliest(self._due(namespace, plans), outcome.finish()), cost)
 
@@ -61,12 +61,13 @@ class ReplicaReconciler:
             now=now_text(),
         )
 
-    async def _carry_out(self, template: Template, plans: dict[str, GangPlan], outcome: Outcome) -> None:
-        """PodGangs first, then their status, then the gates; a step that fails stops the later ones."""
+    async def _carry_out(self, template: Template, plans: dict[str, GangPlan]) -> Outcome:
+        """PodGangs first, then their status, then the gates; a step that fails stops the later ones.
+
+        What failed for other children does not: a gang is judged by its pods, not by a Service that could not be made.
+        """
         regarding = (PODCLIQUESET, template.pcs.wire)
-        outcome.add(
-            await self._actor.act(regarding, [write for plan in plans.values() for write in plan.spec], _EVENTS)
-        )
+        outcome = await self._actor.act(regarding, [write for plan in plans.values() for write in plan.spec], _EVENTS)
         written = {name: self._world.podgangs.get(template.namespace, name) for name in plans}
         statuses: list[Write] = []
         for name, plan in plans.items():
@@ -80,6 +81,7 @@ class ReplicaReconciler:
         if not outcome.failures:
             gates = [write for plan in plans.values() for write in plan.gates]
             outcome.add(await self._actor.act(regarding, gates))
+        return outcome
 
     def _due(self, namespace: str, plans: dict[str, GangPlan]) -> float | None:
         """Seconds until a postponed gang write is due."""
