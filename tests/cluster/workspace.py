@@ -261,6 +261,11 @@ class Workspace:
 
 
 _FENCES: dict[str, Object] = {
+    "pcs": {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodCliqueSet",
+        "spec": {"replicas": 0, "template": {"cliques": []}},
+    },
     "pod": {
         "spec": {
             "containers": [{"name": "none", "image": "none"}],

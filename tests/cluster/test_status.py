@@ -1,0 +1,178 @@
+"""What the status of each object says, and that it says it in the end without another event."""
+
+from functools import partial
+
+from tests.cluster.workloads import clique, group, podcliqueset, workload
+from tests.cluster.workspace import Object, Workspace, is_ready, verdict
+
+BREACHED = "MinAvailableBreached"
+
+
+def reads(workspace: Workspace, kind: str, name: str, *wanted: tuple[str, str, str], **numbers: int) -> None:
+    """Wait until a status has these conditions (type, status, reason) and these numbers."""
+
+    def look() -> bool:
+        found = workspace.get(kind, name)
+        status = found["status"]
+        assert {field: status.get(field, 0) for field in numbers} == numbers, f"{status}"
+        for kind_of_condition, *verdict_wanted in wanted:
+            assert [*verdict(found, kind_of_condition)] == verdict_wanted, f"{status}"
+        return True
+
+    workspace.wait(look, f"{kind} {name} reads {wanted} {numbers}")
+
+
+def test_conditions_of_a_podclique_through_its_life(workspace: Workspace) -> None:
+    """Never scheduled, too few, enough, crashing, recovered, all lost; an event tells of the last."""
+    reads_a = partial(reads, workspace, "pclq", "s-0-a")
+    patient = {"sim.test/backoff": "10m"}  # a crashed pod stays down until it is told otherwise
+    workspace.create("pcs", podcliqueset("s", clique("a", 3, 2, room=workspace.namespace, annotations=patient)))
+    few = (BREACHED, "True", "ScheduledReplicasBelowMinAvailable")
+    unplaced = ("PodCliqueScheduled", "False", "InsufficientScheduledPods")
+    placed = ("PodCliqueScheduled", "True", "SufficientScheduledPods")
+    fine = (BREACHED, "False", "SufficientReadyPods")
+    reads_a(few, unplaced, replicas=3, scheduledReplicas=0, readyReplicas=0)
+    workspace.open_rooms(1)
+    reads_a(few, unplaced, replicas=3, scheduledReplicas=1)
+    workspace.open_rooms(2)
+    reads_a(fine, placed, scheduledReplicas=3, readyReplicas=3, updatedReplicas=3, scheduleGatedReplicas=0)
+    names = [pod["metadata"]["name"] for pod in workspace.pods()]
+
+    workspace.label("pod", names[0], unready="true")
+    reads_a(fine, placed, scheduledReplicas=3, readyReplicas=2)
+    for name in names[1:]:
+        workspace.patch("pod", name, {"metadata": {"annotations": {"sim.test/uptime": "10ms"}}})
+        workspace.label("pod", name, crash="loop")
+    reads_a((BREACHED, "True", "InsufficientReadyPods"), placed, scheduledReplicas=3, readyReplicas=0)
+    workspace.label("pod", names[0], unready=None)
+    reads_a((BREACHED, "True", "InsufficientReadyPods"), placed, scheduledReplicas=3, readyReplicas=1)
+    assert workspace.events("s-0-a", "AllScheduledReplicasLost") == []
+
+    workspace.close_rooms()
+    for name in names:
+        workspace.delete("pod", name, grace_seconds=0)
+    reads_a(few, unplaced, replicas=3, scheduledReplicas=0, readyReplicas=0)
+    lost = workspace.wait(lambda: workspace.events("s-0-a", "AllScheduledReplicasLost"), "an event tells of the loss")
+    assert [event["type"] for event in lost] == ["Warning"]
+
+
+def test_no_event_when_some_scheduled_pods_are_left(workspace: Workspace) -> None:
+    """3 to 2 is no loss of all, and neither is 0 to 0."""
+    room = workspace.namespace
+    workspace.create("pcs", podcliqueset("e", clique("a", 3, 1, room=room), clique("b", 1, room=room)))
+    reads(workspace, "pclq", "e-0-a", replicas=3, scheduledReplicas=0)
+    workspace.delete("pod", workspace.clique_pods("e-0-a")[0]["metadata"]["name"])
+    reads(workspace, "pclq", "e-0-a", replicas=3, scheduledReplicas=0)
+    workspace.open_rooms(4)
+    workspace.settled("e", 4)
+    workspace.close_rooms()
+    for podclique in ("e-0-a", "e-0-b"):
+        workspace.delete("pod", workspace.clique_pods(podclique)[0]["metadata"]["name"], grace_seconds=0)
+    reads(workspace, "pclq", "e-0-a", replicas=3, scheduledReplicas=2)
+    reads(workspace, "pclq", "e-0-b", replicas=1, scheduledReplicas=0)
+    # When the loss of b's only pod is told, a loss of a's pods would have been told too.
+    workspace.wait(lambda: workspace.events("e-0-b", "AllScheduledReplicasLost"), "the loss of all is told")
+    assert workspace.events("e-0-a", "AllScheduledReplicasLost") == []
+
+
+def make_unready(workspace: Workspace, podclique: str, unready: bool = True) -> None:
+    """All pods of a PodClique stop (or start) being ready."""
+    for pod in workspace.clique_pods(podclique):
+        workspace.label("pod", pod["metadata"]["name"], unready="true" if unready else None)
+
+
+def test_breach_of_a_scaling_group(workspace: Workspace) -> None:
+    """In breach when fewer than minAvailable replicas are whole and healthy; all numbers count whole replicas."""
+    workspace.create("pcs", podcliqueset("b", clique("x", 1), clique("y", 1), group("g", "x y", 3, 2)))
+    workspace.settled("b", 6)
+    fine = (BREACHED, "False", "SufficientAvailablePodCliqueScalingGroupReplicas")
+    bad = (BREACHED, "True", "InsufficientAvailablePodCliqueScalingGroupReplicas")
+    reads_g = partial(reads, workspace, "pcsg", "b-0-g")
+    reads_g(fine, replicas=3, scheduledReplicas=3, availableReplicas=3, updatedReplicas=3)
+    make_unready(workspace, "b-0-g-0-y")
+    reads_g(fine, scheduledReplicas=3, availableReplicas=2)
+    reads(workspace, "pclq", "b-0-g-0-y", (BREACHED, "True", "InsufficientReadyPods"))
+    make_unready(workspace, "b-0-g-2-x")
+    reads_g(bad, scheduledReplicas=3, availableReplicas=1)
+    reads(workspace, "pcs", "b", replicas=1, availableReplicas=0, updatedReplicas=0)
+    workspace.scale("pcsg", "b-0-g", 5)
+    reads_g(fine, replicas=5, scheduledReplicas=5, availableReplicas=3)
+    reads(workspace, "pcs", "b", availableReplicas=1, updatedReplicas=1)
+    make_unready(workspace, "b-0-g-0-y", unready=False)
+    make_unready(workspace, "b-0-g-2-x", unready=False)
+    reads_g(fine, availableReplicas=5, updatedReplicas=5)
+
+
+def test_available_replicas_of_a_set(workspace: Workspace) -> None:
+    """A replica counts when every clique and every group of it has its minimum ready; strangers do not count."""
+    workspace.create("pcs", podcliqueset("v", clique("a", 2, 1), clique("x", 1), group("g", "x", 2, 1), replicas=2))
+    workspace.settled("v", 8)
+    available = partial(reads, workspace, "pcs", "v")
+    make_unready(workspace, "v-0-g-0-x")
+    available(replicas=2, availableReplicas=2)  # one of two group replicas is enough
+    make_unready(workspace, "v-0-g-1-x")
+    available(availableReplicas=1, updatedReplicas=1)
+    make_unready(workspace, "v-1-a")
+    available(availableReplicas=0, updatedReplicas=0)
+    workspace.label("pod", workspace.clique_pods("v-1-a")[0]["metadata"]["name"], unready=None)
+    available(availableReplicas=1)
+    make_unready(workspace, "v-0-g-0-x", unready=False)
+    available(availableReplicas=2, updatedReplicas=2)
+    pod = {"containers": [{"name": "m", "image": "none"}]}
+    tags = {"app.kubernetes.io/part-of": "v", "app.kubernetes.io/managed-by": "grove-operator"}
+    stranger = {"roleName": "r", "replicas": 1, "minAvailable": 1, "podSpec": pod}
+    workspace.create(
+        "pclq",
+        {
+            "apiVersion": "grove.io/v1alpha1",
+            "kind": "PodClique",
+            "metadata": {"name": "v-7-a", "labels": {**tags, "grove.io/podcliqueset-replica-index": "7"}},
+            "spec": stranger,
+        },
+    )
+    make_unready(workspace, "v-1-a", unready=False)
+    reads(workspace, "pclq", "v-1-a", readyReplicas=2)
+    available(replicas=2, availableReplicas=2, updatedReplicas=2)
+    assert workspace.clique_pods("v-7-a") == []
+
+
+def test_generation_and_hash_are_told_together(workspace: Workspace) -> None:
+    """At no moment does the set say it has observed a generation without the hash of just that template."""
+    before = workspace.revision()
+    workspace.create("pcs", workload())
+    workspace.settled("w", 10)
+    first = workspace.get("pcs", "w")["status"]["currentGenerationHash"]
+
+    def new_image(pcs: Object) -> None:
+        pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "registry.example/main:2"
+
+    generation = workspace.update("pcs", "w", new_image)["metadata"]["generation"]
+    reads(workspace, "pcs", "w", observedGeneration=generation)
+    second = workspace.get("pcs", "w")["status"]["currentGenerationHash"]
+    assert first != second
+    for change in workspace.changes(before, "pcs"):
+        status = change.object.get("status", {})
+        hashes = {None: None, generation: second}
+        assert status.get("currentGenerationHash") == hashes.get(status.get("observedGeneration"), first)
+
+
+def test_columns_show_how_it_stands(workspace: Workspace) -> None:
+    workspace.create("pcs", podcliqueset("k", clique("a", 3, 2), clique("b", 1), group("g", "b", 2, 1)))
+    workspace.settled("k", 5)
+    reads(workspace, "pcsg", "k-0-g", updatedReplicas=2)
+
+    def row(kind: str, name: str, *options: str) -> dict[str, str]:
+        text = workspace.cluster.kubectl("get", kind, name, "-n", workspace.namespace, *options)
+        head, line = text.splitlines()
+        starts = [head.index(word) for word in head.split()]
+        ends = [*starts[1:], None]
+        return {head[a:b].strip(): line[a:b].strip() for a, b in zip(starts, ends, strict=True)}
+
+    pcs, pclq, pcsg = row("pcs", "k"), row("pclq", "k-0-a", "-o", "wide"), row("pcsg", "k-0-g", "-o", "wide")
+    assert (pcs["REPLICAS"], pcs["AVAILABLE"], pcs["UPDATED"]) == ("1", "1", "1")
+    assert pclq.items() >= {"MINAVAIL": "2", "REPLICAS": "3", "READY": "3", "SCHEDULED": "3", "UPDATED": "3"}.items()
+    assert (pclq["GATED"], pclq["MINBREACHED"]) == ("0", "False")
+    assert pcsg.items() >= {"MINAVAIL": "1", "REPLICAS": "2", "AVAILABLE": "2", "SCHEDULED": "2"}.items()
+    assert (pcsg["UPDATED"], pcsg["MINBREACHED"]) == ("2", "False")
+    assert row("pg", "k-0")["PHASE"] == "Running"
+    assert all(is_ready(pod) for pod in workspace.pods())
