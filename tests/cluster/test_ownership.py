@@ -1,5 +1,7 @@
 """What belongs to whom: users' objects, foreign fields, our own children, and names that somebody else holds."""
 
+from functools import partial
+
 import pytest
 
 from tests.cluster.workloads import clique, group, podcliqueset, workload
@@ -101,10 +103,12 @@ def test_what_was_edited_or_deleted_by_hand_is_put_right(workspace: Workspace) -
     for kind, name in (("svc", "e-0"), ("hpa", "e-0-a"), ("pg", "e-0"), ("pclq", "e-0-g-0-b"), ("pcsg", "e-0-g")):
         lost = uid(workspace.get(kind, name))
         workspace.delete(kind, name)
-        workspace.wait(
-            lambda kind=kind, name=name, lost=lost: uid(workspace.get(kind, name)) != lost, f"{kind} {name} is back"
-        )
+        workspace.until(kind, name, partial(is_another, lost), "it is back")
     workspace.settled("e", 3)
+
+
+def is_another(lost: str, obj: Object) -> bool:
+    return uid(obj) != lost
 
 
 FOREIGN: dict[str, tuple[str, Object]] = {

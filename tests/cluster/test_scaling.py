@@ -259,9 +259,7 @@ def test_the_real_autoscaler_scales_what_the_set_asks_it_to(workspace: Workspace
     workspace.create("pcs", podcliqueset("k", *parts))
     workspace.settled("k", 4)
     for name in ("k-0-a", "k-0-g"):
-        workspace.wait(
-            lambda name=name: verdict(workspace.get("hpa", name), "AbleToScale")[0] == "True", "it can scale"
-        )
+        workspace.until("hpa", name, lambda hpa: verdict(hpa, "AbleToScale")[0] == "True", "it can scale")
 
     def without_autoscalers(pcs: Object) -> None:
         del pcs["spec"]["template"]["cliques"][0]["spec"]["autoScalingConfig"]

@@ -3,7 +3,7 @@
 from functools import partial
 
 from tests.cluster.workloads import clique, group, podcliqueset, workload
-from tests.cluster.workspace import Object, Workspace, is_ready, verdict
+from tests.cluster.workspace import Object, Workspace, verdict
 
 BREACHED = "MinAvailableBreached"
 
@@ -154,25 +154,3 @@ def test_generation_and_hash_are_told_together(workspace: Workspace) -> None:
         status = change.object.get("status", {})
         hashes = {None: None, generation: second}
         assert status.get("currentGenerationHash") == hashes.get(status.get("observedGeneration"), first)
-
-
-def test_columns_show_how_it_stands(workspace: Workspace) -> None:
-    workspace.create("pcs", podcliqueset("k", clique("a", 3, 2), clique("b", 1), group("g", "b", 2, 1)))
-    workspace.settled("k", 5)
-    reads(workspace, "pcsg", "k-0-g", updatedReplicas=2)
-
-    def row(kind: str, name: str, *options: str) -> dict[str, str]:
-        text = workspace.cluster.kubectl("get", kind, name, "-n", workspace.namespace, *options)
-        head, line = text.splitlines()
-        starts = [head.index(word) for word in head.split()]
-        ends = [*starts[1:], None]
-        return {head[a:b].strip(): line[a:b].strip() for a, b in zip(starts, ends, strict=True)}
-
-    pcs, pclq, pcsg = row("pcs", "k"), row("pclq", "k-0-a", "-o", "wide"), row("pcsg", "k-0-g", "-o", "wide")
-    assert (pcs["REPLICAS"], pcs["AVAILABLE"], pcs["UPDATED"]) == ("1", "1", "1")
-    assert pclq.items() >= {"MINAVAIL": "2", "REPLICAS": "3", "READY": "3", "SCHEDULED": "3", "UPDATED": "3"}.items()
-    assert (pclq["GATED"], pclq["MINBREACHED"]) == ("0", "False")
-    assert pcsg.items() >= {"MINAVAIL": "1", "REPLICAS": "2", "AVAILABLE": "2", "SCHEDULED": "2"}.items()
-    assert (pcsg["UPDATED"], pcsg["MINBREACHED"]) == ("2", "False")
-    assert row("pg", "k-0")["PHASE"] == "Running"
-    assert all(is_ready(pod) for pod in workspace.pods())

@@ -186,6 +186,17 @@ class Workspace:
 
         return self.cluster.wait(patiently, timeout, message)
 
+    def until(self, kind: str, name: str, check: Callable[[Object], bool], message: str) -> Object:
+        """Wait until an object exists and passes `check`; that object."""
+
+        def look() -> Object | None:
+            obj = self.get(kind, name)
+            return obj if check(obj) else None
+
+        found = self.wait(look, f"{kind} {name}: {message}")
+        assert found
+        return found
+
     def settled(self, name: str, pods: int, timeout: float = 90.0) -> list[Object]:
         """Wait until a PodCliqueSet says it is done and runs exactly so many pods, all Ready; its active pods."""
         return self.wait(lambda: (self._settled(name, pods),), f"{name} runs {pods} pods", timeout)[0]
