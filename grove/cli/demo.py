@@ -1,5 +1,6 @@
 """`grove demo`: a PodCliqueSet from YAML to running pods, on a Kubernetes of this machine."""
 
+import os
 import subprocess
 import sys
 import time
@@ -157,7 +158,7 @@ class _Demo:
             self._operator.stop()
         already = self._operator.running()
         self._operator.start()
-        line.done(f"{'runs already' if already else 'started'}, its log is {self._operator.log}")
+        line.done(f"{'runs already' if already else 'started'}, its log is {os.path.relpath(self._operator.log)}")
 
     def _run_sample(self, client: Client) -> _Picture:
         """Apply the sample and wait until all its pods run."""
