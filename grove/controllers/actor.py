@@ -44,6 +44,8 @@ class Failure:
 
     code: str
     description: str
+    name: str = ""
+    """name of the object that was not written"""
     passing: bool = False
     """nothing for users: a conflict, a lost answer, an overloaded API server; the next pass mends it"""
     news_come: float | None = None
@@ -208,7 +210,7 @@ def _counted(kind: str, names: Sequence[str]) -> str:
 
 
 def _failure(result: Result) -> Failure | None:
-    """The failure of one write, None when it did what it should (or was not tried for another's failure)."""
+    """The failure of one write, None when it did what it should."""
     write, error = result.write, result.error
     what = f"{write.resource.kind} {write.namespace}/{write.name}"
     code = _code(type(write), write.resource)
@@ -217,17 +219,20 @@ def _failure(result: Result) -> Failure | None:
         if owner == _controller(write.body):
             return None
         belongs = "another owner" if owner else "nobody"
-        return Failure(code, f"{what} exists already and belongs to {belongs}: delete it, or rename the PodCliqueSet")
+        text = f"{what} exists already and belongs to {belongs}: delete it, or rename the PodCliqueSet"
+        return Failure(code, text, write.name)
+    if result.skipped:
+        return Failure(code, f"{what}: not tried, since others failed", write.name, passing=True)
     if error is None:
         return None
     text = f"{type(write).__name__.lower()} {what}: {error.message or error.reason or error}"
     if error.is_namespace_terminating:
-        return Failure(code, text, passing=True, news_come=_TERMINATING_SECONDS)
+        return Failure(code, text, write.name, passing=True, news_come=_TERMINATING_SECONDS)
     # The `test` of a JSON patch failed: the object is not what it was.
     overtaken = error.is_invalid and isinstance(write, Patch) and isinstance(write.body, list)
     if error.is_conflict or error.is_not_found or overtaken:
-        return Failure(code, text, passing=True, news_come=_STALE_SECONDS)
-    return Failure(code, text, passing=error.retriable, retry_after=error.retry_after)
+        return Failure(code, text, write.name, passing=True, news_come=_STALE_SECONDS)
+    return Failure(code, text, write.name, passing=error.retriable, retry_after=error.retry_after)
 
 
 def _adoption(result: Result) -> Patch | None:

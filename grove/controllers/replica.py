@@ -62,25 +62,21 @@ class ReplicaReconciler:
         )
 
     async def _carry_out(self, template: Template, plans: dict[str, GangPlan]) -> Outcome:
-        """PodGangs first, then their status, then the gates; a step that fails stops the later ones.
+        """PodGangs first, then their status, then the gates; a step that fails stops the later ones of its gang.
 
         What failed for other children does not: a gang is judged by its pods, not by a Service that could not be made.
         """
         regarding = (PODCLIQUESET, template.pcs.wire)
         outcome = await self._actor.act(regarding, [write for plan in plans.values() for write in plan.spec], _EVENTS)
-        written = {name: self._world.podgangs.get(template.namespace, name) for name in plans}
         statuses: list[Write] = []
-        for name, plan in plans.items():
-            gang = written[name]
+        for name, plan in _unbroken(plans, outcome):
+            gang = self._world.podgangs.get(template.namespace, name)
             if plan.status is not None and gang is not None:
-                metadata = gang.wire["metadata"]
-                body = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": plan.status}
+                body = {"metadata": {"resourceVersion": str(gang.resource_version)}, "status": plan.status}
                 statuses.append(Patch(PODGANG, gang.namespace, name, body, "status", gang.uid))
-        if not outcome.failures:
-            outcome.add(await self._actor.act(regarding, statuses))
-        if not outcome.failures:
-            gates = [write for plan in plans.values() for write in plan.gates]
-            outcome.add(await self._actor.act(regarding, gates))
+        outcome.add(await self._actor.act(regarding, statuses))
+        gates = [write for _, plan in _unbroken(plans, outcome) for write in plan.gates]
+        outcome.add(await self._actor.act(regarding, gates))
         return outcome
 
     def _due(self, namespace: str, plans: dict[str, GangPlan]) -> float | None:
@@ -101,3 +97,9 @@ class ReplicaReconciler:
             self.failures[key] = shown
         if shown != before:
             self._wake.podcliqueset(key[:2], AT_ONCE)
+
+
+def _unbroken(plans: dict[str, GangPlan], outcome: Outcome) -> list[tuple[str, GangPlan]]:
+    """The gangs whose PodGang could be written so far."""
+    broken = {failure.name for failure in outcome.failures}
+    return [(name, plan) for name, plan in plans.items() if name not in broken]
