@@ -24,6 +24,7 @@ _NAMED = 5  # objects named in one event; the rest is counted
 
 _STALE_SECONDS = 1.0
 _TERMINATING_SECONDS = 5.0
+_LONGEST_SECONDS = 30.0
 _FORGOTTEN_SECONDS = 60.0
 
 
@@ -162,8 +163,8 @@ class Actor:
 class Patience:
     """Lets minor writes wait a moment, since what they would say is about to change.
 
-    The wait is half a second and 50 ms for every other key that waits, ten seconds at most: while one clique comes up
-    its steps show at once, while a thousand come up each says only where it has arrived.
+    The wait is half a second and 50 ms for every other key that waits, half a minute at most: while one clique comes
+    up its steps show at once, while a thousand come up each says only where it has arrived.
     """
 
     def __init__(self) -> None:
@@ -187,7 +188,7 @@ class Patience:
         # The oldest come first; one that nobody settled belonged to something that is gone.
         while self._since and time.monotonic() - next(iter(self._since.values())) > _FORGOTTEN_SECONDS:
             del self._since[next(iter(self._since))]
-        return min(0.45 + 0.05 * len(self._since), 10.0)
+        return min(0.45 + 0.05 * len(self._since), _LONGEST_SECONDS)
 
 
 def earliest(*seconds: float | None) -> float | None:

@@ -51,7 +51,9 @@ class Controllers:
             podclique=lambda key, within: self.podcliques.add_after(key, within),
         )
         replicas = ReplicaReconciler(world, actor, patience, wake)
-        sets = PodCliqueSetReconciler(world, actor, patience, replicas)
+        sets = PodCliqueSetReconciler(
+            world, actor, Patience(), replicas
+        )  # one set does not wait for a crowd of cliques
         groups = ScalingGroupReconciler(world, actor, patience)
         cliques = PodCliqueReconciler(world, actor, patience)
         syncs = config.controllers
