@@ -73,6 +73,8 @@ def test_a_new_object_under_the_same_name(store: Store[Seen]) -> None:
     assert not store.put(seen("a", 7, uid="old"))
     assert not store.remove("default", "a", "old", 8), "the late removal of the old one leaves the new one"
     assert known(store) == {"a": 8}
+    store.remove("default", "a", "new", 9)
+    assert not store.put(seen("a", 7, uid="old")), "nor does the old one come back after the new one's end"
 
 
 def test_replace_removes_what_the_list_lacks_but_no_newer_write(store: Store[Seen]) -> None:

@@ -108,7 +108,12 @@ async def test_a_broken_watch_goes_on_where_it_was(api: FakeApi) -> None:
             api.create(WIDGETS, widget(f"w{number}"))
             await until(lambda: watched.equals_server())
         assert watched.changes == [f"+w{number}" for number in range(5)]
-        assert lists(api) == 1
+        await until(lambda: api.watches)
+        api.compact()
+        api.drop_watches()
+        api.create(WIDGETS, widget("last"))
+        await until(lambda: watched.equals_server())
+        assert lists(api) == 1, "the watch went on from the last event, not from the list"
 
 
 async def test_a_deletion_that_nobody_told_of_is_found_by_the_next_list(api: FakeApi) -> None:

@@ -143,6 +143,24 @@ async def test_of_several_deadlines_the_earliest_counts() -> None:
 
 
 @virtual_time
+async def test_a_pass_before_the_deadline_stands_for_it() -> None:
+    log = Log(seconds=1)
+    async with running(log, concurrency=1) as queue:
+        queue.add_after("a", 10)
+        await asyncio.sleep(5)
+        queue.add("b")
+        queue.add("a")
+        queue.add_after("a", 20)  # it waits already
+        await asyncio.sleep(100)
+        assert log.passes == [("b", 5), ("a", 6)]
+        queue.add("a")
+        await asyncio.sleep(0.5)
+        queue.add_after("a", 10)  # it runs: this is news to it
+        await asyncio.sleep(100)
+    assert log.times == [5, 6, 105, 115.5]
+
+
+@virtual_time
 async def test_a_deadline_that_has_passed_runs_at_once() -> None:
     log = Log()
     async with running(log) as queue:
