@@ -90,7 +90,7 @@ class _Measurement:
 
     async def whole_life(self, idle: float) -> None:
         """Go through all phases."""
-        now = await self._meter.settle()
+        now = await self._meter.calm()
         self.result.startup_cpu = round(now.cpu["operator"], 2)
         server_before = await self._server_writes()
         first = now

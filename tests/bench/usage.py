@@ -84,6 +84,19 @@ class Meter:
             elif reading.at - since >= quiet:
                 return reading
 
+    async def calm(self, share: float = 0.1, seconds: float = 2.0) -> Reading:
+        """Wait until none of the processes takes more than this share of a core; the reading of then.
+
+        A new API server is busy with itself for a while, above all after CRDs were installed.
+        """
+        last = await self.read()
+        while True:
+            await asyncio.sleep(seconds)
+            reading = await self.read()
+            if all(reading.cpu[name] - last.cpu[name] <= share * seconds for name in reading.cpu):
+                return reading
+            last = reading
+
 
 def difference(before: Reading, after: Reading) -> Usage:
     """What was consumed from one reading to the next."""
