@@ -34,7 +34,7 @@ lint: $(READY) ## Check style, types, the floors of the house, and that generate
 	@echo "==> mypy --strict"
 	@$(BIN)/mypy
 	@echo "==> import-linter"
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 	@echo "==> generated files"
 	@$(BIN)/grove crds --check
 
