@@ -7,10 +7,15 @@ import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+if TYPE_CHECKING:
+    from grove.controllers.config import OperatorConfiguration
+
 CONFIGURATION_ERROR = 2
+PORT_TAKEN = 4
 STOPPED_BY_ERROR = 6
 
 
@@ -29,7 +34,7 @@ STOPPED_BY_ERROR = 6
 def operator(kubeconfig: Path | None, config_file: Path | None) -> None:
     """Run the operator until SIGTERM or ctrl-C.
 
-    Exit codes: 0 stopped, 2 configuration or usage error, 6 the operator could not go on.
+    Exit codes: 0 stopped, 2 configuration or usage error, 4 a port is taken, 6 no credentials, or it could not go on.
     """
     from grove.controllers.config import ConfigurationError, LogFormat, load
 
@@ -44,19 +49,22 @@ def operator(kubeconfig: Path | None, config_file: Path | None) -> None:
     sys.exit(asyncio.run(_run(config)))
 
 
-async def _run(config: "object") -> int:
+async def _run(config: "OperatorConfiguration") -> int:
     import kopf
 
-    from grove.controllers.config import OperatorConfiguration
     from grove.controllers.operator import Operator
 
-    assert isinstance(config, OperatorConfiguration)
     process = Operator(config)
     try:
         await process.run()
     except kopf.LoginError as error:
         click.echo(f"grove operator: {error}", err=True)
         return STOPPED_BY_ERROR
+    except OSError as error:
+        server = config.server
+        ports = f"server.healthProbes.port {server.health_probes.port}, server.metrics.port {server.metrics.port}"
+        click.echo(f"grove operator: cannot listen ({ports}; 0 turns one off): {error}", err=True)
+        return PORT_TAKEN
     return STOPPED_BY_ERROR if process.failed else 0
 
 

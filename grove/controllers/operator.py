@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 _SET_DUTY = 30.0  # a pass over a large set looks at all its children, mostly to count them: 3 % of a core will do
 _SILENT_SECONDS = 180.0
 _STUCK_SECONDS = 300.0
+_ANYWHERE = "0.0.0.0"  # noqa: S104
 
 
 class Controllers:
@@ -117,29 +118,31 @@ class Operator:
     async def run(self) -> None:
         """Run until a signal comes or the work fails for good (then `failed` is set).
 
-        Raises kopf.LoginError when there are no usable credentials.
+        Raises kopf.LoginError when there are no usable credentials, OSError when a port is taken.
         """
         await self._login.renew()
-        probes = self._config.server.health_probes
-        await kopf.operator(
-            registry=self.registry,
-            settings=self.settings,
-            clusterwide=True,
-            standalone=True,
-            stop_flag=self._stop,
-            liveness_endpoint=f"http://{probes.bind_address or '0.0.0.0'}:{probes.port}/healthz"  # noqa: S104
-            if probes.port
-            else None,
-        )
+        metrics, probes = self._config.server.metrics, self._config.server.health_probes
+        try:
+            if metrics.port:
+                start_http_server(metrics.port, metrics.bind_address or _ANYWHERE, registry=REGISTRY)
+            await kopf.operator(
+                registry=self.registry,
+                settings=self.settings,
+                clusterwide=True,
+                standalone=True,
+                stop_flag=self._stop,
+                liveness_endpoint=f"http://{probes.bind_address or _ANYWHERE}:{probes.port}/healthz"
+                if probes.port
+                else None,
+            )
+        finally:
+            await self._login.close()
 
     async def _start(self, **_: Any) -> None:
         limits = self._config.runtime_client_connection
         client = Client(
             self._login.session, self._login.server, reauth=self._login.renew, qps=limits.qps, burst=limits.burst
         )
-        metrics = self._config.server.metrics
-        if metrics.port:
-            start_http_server(metrics.port, metrics.bind_address or "0.0.0.0", registry=REGISTRY)  # noqa: S104
         self._controllers = Controllers(client, self._config)
         self._task = asyncio.create_task(self._watch_over(self._controllers.run()), name="controllers")
         logger.info("Working on %s", self._login.server)
@@ -166,4 +169,3 @@ class Operator:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await self._login.close()

@@ -1,0 +1,92 @@
+"""`grove operator` as a process: what it says and how it exits when it cannot start, and when it is stopped."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+KUBECONFIG = {
+    "current-context": "c",
+    "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+    "clusters": [{"name": "k", "cluster": {"server": "https://127.0.0.1:1", "insecure-skip-tls-verify": True}}],
+    "users": [{"name": "u", "user": {"token": "t"}}],
+}
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        yield sock.getsockname()[1]
+
+
+def start(tmp_path: Path, config: object, kubeconfig: object = KUBECONFIG) -> subprocess.Popen[str]:
+    files = {"kubeconfig": kubeconfig, "config.yaml": config}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    command = [sys.executable, "-m", "grove", "operator"]
+    command += ["--kubeconfig", str(tmp_path / "kubeconfig"), "--config", str(tmp_path / "config.yaml")]
+    environment = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"}
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def server(health: int = 0, metrics: int = 0) -> dict[str, object]:
+    return {
+        "server": {
+            "healthProbes": {"port": health, "bindAddress": "127.0.0.1"},
+            "metrics": {"port": metrics, "bindAddress": "127.0.0.1"},
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("a: [", "config.yaml: while parsing"),
+        ("kind: Deployment", "config.yaml: kind: Invalid value: 'Deployment': must be OperatorConfiguration"),
+        ({"logLevel": "loud"}, 'config.yaml: logLevel: Unsupported value: "loud"'),
+        (
+            {"controllers": {"podClique": {"concurrentSyncs": 0}}},
+            "controllers.podClique.concurrentSyncs: Invalid value: 0",
+        ),
+    ],
+)
+def test_unusable_configuration_is_named(tmp_path: Path, config: object, message: str) -> None:
+    process = start(tmp_path, config)
+    _, output = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert message in output
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize("role", ["health", "metrics"])
+def test_a_taken_port_is_named(tmp_path: Path, taken_port: int, role: str) -> None:
+    process = start(tmp_path, server(**{role: taken_port}))
+    _, output = process.communicate(timeout=60)
+    assert process.returncode == 4
+    assert f"port {taken_port}" in output
+    assert "in use" in output.splitlines()[-1]
+
+
+def test_an_empty_kubeconfig_is_named(tmp_path: Path) -> None:
+    process = start(tmp_path, server(), kubeconfig={})
+    _, output = process.communicate(timeout=60)
+    assert process.returncode == 6
+    assert output.startswith("grove operator: ")
+    assert "Traceback" not in output
+
+
+def test_sigterm_stops_it_even_while_the_api_server_is_away(tmp_path: Path) -> None:
+    process = start(tmp_path, server())
+    assert process.stderr is not None
+    assert any("Working on https://127.0.0.1:1" in line for line in process.stderr)  # reads on until it is said
+    process.send_signal(signal.SIGTERM)
+    _, output = process.communicate(timeout=30)
+    assert process.returncode == 0, output
