@@ -30,6 +30,8 @@ JSON_PATCH = "application/json-patch+json"
 _ATTEMPTS = 5
 _RETRY_AFTER_CAP = 10.0
 _CONNECT_SECONDS = 5.0
+_WATCH_SECONDS = (15, 20)
+_WATCH_GRACE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +188,12 @@ class Client:
     ) -> AsyncGenerator[Object, None]:
         """Yield the watch events after ``resource_version``, bookmarks included, until the server ends the watch.
 
-        ``seconds`` is how long the server may keep it; by default random between 4 and 8 minutes.
-        ``on_open`` is called once the server has accepted the watch. Raises ApiError: 410 when the version is too old,
-        0 when the connection broke.
+        ``seconds`` is how long the server may keep it; by default random between 15 and 20. A connection that is open
+        but dead (a proxy that lost the server behind it acknowledges everything) shows only in an end that does not
+        come, since HTTP/1.1 has no ping; such a watch is given up 5 s after its time. ``on_open`` is called once the
+        server has accepted the watch. Raises ApiError: 410 when the version is too old, 0 when the connection broke.
         """
-        seconds = seconds or random.randint(240, 480)  # noqa: S311
+        seconds = seconds or random.randint(*_WATCH_SECONDS)  # noqa: S311
         params = {
             "watch": "true",
             "resourceVersion": resource_version,
@@ -200,7 +203,7 @@ class Client:
         if label_selector:
             params["labelSelector"] = label_selector
         path = resource.path(namespace)
-        limits = aiohttp.ClientTimeout(total=seconds + 30.0, sock_connect=_CONNECT_SECONDS)
+        limits = aiohttp.ClientTimeout(total=seconds + _WATCH_GRACE, sock_connect=_CONNECT_SECONDS)
         try:
             async with await self._send("GET", path, params, None, {}, limits, "watch", resource.label) as response:
                 if on_open is not None:

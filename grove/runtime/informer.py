@@ -62,6 +62,7 @@ class Informer(Generic[T]):
         self._resource_version = ""
         self._refresh = asyncio.Event()
         self._failures = 0
+        self._mute = 0.0
         self._lost_since: float | None = None
         self._told = ""
         self._unreadable: set[tuple[str, str]] = set()
@@ -130,9 +131,11 @@ class Informer(Generic[T]):
         lasted = clock.now() - start
         if lasted < _BRIEF_WATCH:
             return self._backoff()
-        if lasted > _MUTE_WATCH and not heard:
+        self._mute = 0.0 if heard else self._mute + lasted
+        if self._mute > _MUTE_WATCH:
             # Not even a bookmark: the version lies in the future of a server whose database was restored from a backup.
             self._resource_version = ""
+            self._mute = 0.0
         self._failures = 0
         return 0.0
 

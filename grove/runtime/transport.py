@@ -6,6 +6,11 @@ from collections.abc import Mapping
 
 import aiohttp
 
+_IDLE_SECONDS = 15.0
+"""Connections that rest longer are closed. A watch that falls silent is given up later than that, so the next one does
+not begin on a connection that died with it.
+"""
+
 DEAD_PEER_SECONDS = 25
 """A peer that acknowledges nothing for so long is given up: 10 s of silence, then probes every 5 s."""
 
@@ -46,7 +51,11 @@ def open_session(
     """
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
-            ssl=ssl, limit=connections, ttl_dns_cache=30, keepalive_timeout=60, socket_factory=keepalive_socket
+            ssl=ssl,
+            limit=connections,
+            ttl_dns_cache=30,
+            keepalive_timeout=_IDLE_SECONDS,
+            socket_factory=keepalive_socket,
         ),
         cookie_jar=aiohttp.DummyCookieJar(),
         # Compression costs both sides more CPU than the few MB of a list cost a cluster's network.
