@@ -73,8 +73,14 @@ def test_a_new_object_under_the_same_name(store: Store[Seen]) -> None:
     assert not store.put(seen("a", 7, uid="old"))
     assert not store.remove("default", "a", "old", 8), "the late removal of the old one leaves the new one"
     assert known(store) == {"a": 8}
+
+
+def test_the_object_that_was_replaced_does_not_come_back_after_the_end_of_the_new_one(store: Store[Seen]) -> None:
+    store.put(seen("a", 5, uid="old"))
+    store.put(seen("a", 8, uid="new"))
     store.remove("default", "a", "new", 9)
-    assert not store.put(seen("a", 7, uid="old")), "nor does the old one come back after the new one's end"
+    assert not store.put(seen("a", 7, uid="old"))
+    assert len(store) == 0
 
 
 def test_replace_removes_what_the_list_lacks_but_no_newer_write(store: Store[Seen]) -> None:

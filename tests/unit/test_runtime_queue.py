@@ -74,6 +74,7 @@ async def test_news_that_wait_are_folded_into_one_pass() -> None:
         queue.add("other")
         for _ in range(100):
             queue.add("a")
+        assert queue.depth() == 1
         await asyncio.sleep(10)
     assert log.keys == ["other", "a"]
 
