@@ -142,11 +142,22 @@ async def _delete(client: Client, write: Delete) -> Result:
             propagation_policy=write.propagation_policy,
         )
     except ApiError as error:
-        # Gone, or another object has the name by now: either way the one we meant exists no more.
-        if error.is_not_found or (error.is_conflict and write.uid):
+        if error.is_not_found or (error.is_conflict and await _is_another(client, write)):
             return Result(write)
         raise
     return Result(write, None if "deletionTimestamp" not in answer.get("metadata", {}) else answer)
+
+
+async def _is_another(client: Client, write: Delete) -> bool:
+    """Whether the name belongs to another object by now, so that the one we meant exists no more.
+
+    The conflict itself does not tell, as admission may answer a delete with one too.
+    """
+    try:
+        found = await client.get(write.resource, write.namespace, write.name)
+    except ApiError as error:
+        return error.is_not_found
+    return bool(write.uid) and found["metadata"]["uid"] != write.uid
 
 
 def _is_gone(obj: dict[str, Any]) -> bool:
