@@ -3,28 +3,14 @@
 from functools import partial
 
 from tests.cluster.workloads import clique, group, podcliqueset, workload
-from tests.cluster.workspace import Object, Workspace, verdict
+from tests.cluster.workspace import Object, Workspace
 
 BREACHED = "MinAvailableBreached"
 
 
-def reads(workspace: Workspace, kind: str, name: str, *wanted: tuple[str, str, str], **numbers: int) -> None:
-    """Wait until a status has these conditions (type, status, reason) and these numbers."""
-
-    def look() -> bool:
-        found = workspace.get(kind, name)
-        status = found["status"]
-        assert {field: status.get(field, 0) for field in numbers} == numbers, f"{status}"
-        for kind_of_condition, *verdict_wanted in wanted:
-            assert [*verdict(found, kind_of_condition)] == verdict_wanted, f"{status}"
-        return True
-
-    workspace.wait(look, f"{kind} {name} reads {wanted} {numbers}")
-
-
 def test_conditions_of_a_podclique_through_its_life(workspace: Workspace) -> None:
     """Never scheduled, too few, enough, crashing, recovered, all lost; an event tells of the last."""
-    reads_a = partial(reads, workspace, "pclq", "s-0-a")
+    reads_a = partial(workspace.reads, "pclq", "s-0-a")
     patient = {"sim.test/backoff": "10m"}  # a crashed pod stays down until it is told otherwise
     workspace.create("pcs", podcliqueset("s", clique("a", 3, 2, room=workspace.namespace, annotations=patient)))
     few = (BREACHED, "True", "ScheduledReplicasBelowMinAvailable")
@@ -60,16 +46,16 @@ def test_no_event_when_some_scheduled_pods_are_left(workspace: Workspace) -> Non
     """3 to 2 is no loss of all, and neither is 0 to 0."""
     room = workspace.namespace
     workspace.create("pcs", podcliqueset("e", clique("a", 3, 1, room=room), clique("b", 1, room=room)))
-    reads(workspace, "pclq", "e-0-a", replicas=3, scheduledReplicas=0)
+    workspace.reads("pclq", "e-0-a", replicas=3, scheduledReplicas=0)
     workspace.delete("pod", workspace.clique_pods("e-0-a")[0]["metadata"]["name"])
-    reads(workspace, "pclq", "e-0-a", replicas=3, scheduledReplicas=0)
+    workspace.reads("pclq", "e-0-a", replicas=3, scheduledReplicas=0)
     workspace.open_rooms(4)
     workspace.settled("e", 4)
     workspace.close_rooms()
     for podclique in ("e-0-a", "e-0-b"):
         workspace.delete("pod", workspace.clique_pods(podclique)[0]["metadata"]["name"], grace_seconds=0)
-    reads(workspace, "pclq", "e-0-a", replicas=3, scheduledReplicas=2)
-    reads(workspace, "pclq", "e-0-b", replicas=1, scheduledReplicas=0)
+    workspace.reads("pclq", "e-0-a", replicas=3, scheduledReplicas=2)
+    workspace.reads("pclq", "e-0-b", replicas=1, scheduledReplicas=0)
     # When the loss of b's only pod is told, a loss of a's pods would have been told too.
     workspace.wait(lambda: workspace.events("e-0-b", "AllScheduledReplicasLost"), "the loss of all is told")
     assert workspace.events("e-0-a", "AllScheduledReplicasLost") == []
@@ -87,17 +73,17 @@ def test_breach_of_a_scaling_group(workspace: Workspace) -> None:
     workspace.settled("b", 6)
     fine = (BREACHED, "False", "SufficientAvailablePodCliqueScalingGroupReplicas")
     bad = (BREACHED, "True", "InsufficientAvailablePodCliqueScalingGroupReplicas")
-    reads_g = partial(reads, workspace, "pcsg", "b-0-g")
+    reads_g = partial(workspace.reads, "pcsg", "b-0-g")
     reads_g(fine, replicas=3, scheduledReplicas=3, availableReplicas=3, updatedReplicas=3)
     make_unready(workspace, "b-0-g-0-y")
     reads_g(fine, scheduledReplicas=3, availableReplicas=2)
-    reads(workspace, "pclq", "b-0-g-0-y", (BREACHED, "True", "InsufficientReadyPods"))
+    workspace.reads("pclq", "b-0-g-0-y", (BREACHED, "True", "InsufficientReadyPods"))
     make_unready(workspace, "b-0-g-2-x")
     reads_g(bad, scheduledReplicas=3, availableReplicas=1)
-    reads(workspace, "pcs", "b", replicas=1, availableReplicas=0, updatedReplicas=0)
+    workspace.reads("pcs", "b", replicas=1, availableReplicas=0, updatedReplicas=0)
     workspace.scale("pcsg", "b-0-g", 5)
     reads_g(fine, replicas=5, scheduledReplicas=5, availableReplicas=3)
-    reads(workspace, "pcs", "b", availableReplicas=1, updatedReplicas=1)
+    workspace.reads("pcs", "b", availableReplicas=1, updatedReplicas=1)
     make_unready(workspace, "b-0-g-0-y", unready=False)
     make_unready(workspace, "b-0-g-2-x", unready=False)
     reads_g(fine, availableReplicas=5, updatedReplicas=5)
@@ -107,7 +93,7 @@ def test_available_replicas_of_a_set(workspace: Workspace) -> None:
     """A replica counts when every clique and every group of it has its minimum ready; strangers do not count."""
     workspace.create("pcs", podcliqueset("v", clique("a", 2, 1), clique("x", 1), group("g", "x", 2, 1), replicas=2))
     workspace.settled("v", 8)
-    available = partial(reads, workspace, "pcs", "v")
+    available = partial(workspace.reads, "pcs", "v")
     make_unready(workspace, "v-0-g-0-x")
     available(replicas=2, availableReplicas=2)  # one of two group replicas is enough
     make_unready(workspace, "v-0-g-1-x")
@@ -131,7 +117,7 @@ def test_available_replicas_of_a_set(workspace: Workspace) -> None:
         },
     )
     make_unready(workspace, "v-1-a", unready=False)
-    reads(workspace, "pclq", "v-1-a", readyReplicas=2)
+    workspace.reads("pclq", "v-1-a", readyReplicas=2)
     available(replicas=2, availableReplicas=2, updatedReplicas=2)
     assert workspace.clique_pods("v-7-a") == []
 
@@ -147,7 +133,7 @@ def test_generation_and_hash_are_told_together(workspace: Workspace) -> None:
         pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "registry.example/main:2"
 
     generation = workspace.update("pcs", "w", new_image)["metadata"]["generation"]
-    reads(workspace, "pcs", "w", observedGeneration=generation)
+    workspace.reads("pcs", "w", observedGeneration=generation)
     second = workspace.get("pcs", "w")["status"]["currentGenerationHash"]
     assert first != second
     for change in workspace.changes(before, "pcs"):

@@ -1,5 +1,6 @@
 """A namespace of its own to run workloads in, with short words for what tests do and look at there."""
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ CHILDREN = ("pcsg", "pclq", "pg", "pod", "svc", "hpa")
 """The kinds that the operator makes."""
 
 MERGE = "application/merge-patch+json"
+
+_rooms = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class Workspace:
         self.operator = operator
         self._watching = _WatchingClient(cluster.kubeconfig)
         self._fences = 0
-        self._rooms = 0
+        self._rooms: list[str] = []
 
     # -- objects -------------------------------------------------------------------------------------------------
 
@@ -160,18 +163,23 @@ class Workspace:
         return self.pods(f"grove.io/podclique={podclique}")
 
     def open_rooms(self, count: int) -> None:
-        """Let `count` more nodes take pods that wait for a room (workloads.clique); each node holds one."""
-        for number in range(self._rooms, self._rooms + count):
-            body = {"metadata": {"labels": {"test/room": self.namespace}}}
-            self.cluster.api("PATCH", f"/api/v1/nodes/node-{number}", body, MERGE)
-        self._rooms += count
+        """Let `count` more nodes take pods that wait for a room (workloads.clique); each node holds one.
+
+        They are not those of the tests before, whose pods may still be ending.
+        """
+        nodes = len(self.cluster.api("GET", "/api/v1/nodes")["items"])
+        for number in itertools.islice(_rooms, count):
+            node = f"node-{number % nodes}"
+            self._set_room(node, self.namespace)
+            self._rooms.append(node)
 
     def close_rooms(self) -> None:
         """No node takes such pods any more; those that run go on."""
-        for number in range(self._rooms):
-            body = {"metadata": {"labels": {"test/room": None}}}
-            self.cluster.api("PATCH", f"/api/v1/nodes/node-{number}", body, MERGE)
-        self._rooms = 0
+        while self._rooms:
+            self._set_room(self._rooms.pop(), None)
+
+    def _set_room(self, node: str, namespace: str | None) -> None:
+        self.cluster.api("PATCH", f"/api/v1/nodes/{node}", {"metadata": {"labels": {"test/room": namespace}}}, MERGE)
 
     # -- waiting -------------------------------------------------------------------------------------------------
 
@@ -196,6 +204,19 @@ class Workspace:
         found = self.wait(look, f"{kind} {name}: {message}")
         assert found
         return found
+
+    def reads(self, kind: str, name: str, *conditions: tuple[str, str, str], **numbers: int) -> None:
+        """Wait until a status has these conditions (type, status, reason) and these numbers; absent ones are 0."""
+
+        def look() -> bool:
+            found = self.get(kind, name)
+            status = found["status"]
+            assert {field: status.get(field, 0) for field in numbers} == numbers, f"{status}"
+            for kind_of_condition, *wanted in conditions:
+                assert [*verdict(found, kind_of_condition)] == wanted, f"{status}"
+            return True
+
+        self.wait(look, f"{kind} {name} reads {conditions} {numbers}")
 
     def settled(self, name: str, pods: int, timeout: float = 90.0) -> list[Object]:
         """Wait until a PodCliqueSet says it is done and runs exactly so many pods, all Ready; its active pods."""
@@ -261,7 +282,7 @@ class Workspace:
         statuses = [
             f"{kind} {item['metadata']['name']}: {json.dumps(item.get('status', {}))}"
             for kind in ("pcs", "pcsg", "pclq", "pg")
-            for item in self.items(kind)[:12]
+            for item in self.items(kind)[:5]
         ]
         warnings = [
             f"{event['involvedObject']['name']}: {event['reason']}: {event.get('message')}"
