@@ -52,7 +52,6 @@ cluster-up: $(READY) ## Start the Kubernetes of this machine
 	@$(BIN)/grove cluster up
 
 cluster-down: $(READY) ## Stop it, and the operator that `make demo` started; nothing is left
-	@$(BIN)/grove demo --stop
 	@$(BIN)/grove cluster down
 
 # Versions that the lock has stay, as far as pyproject.toml allows; with UPGRADE=1 the newest are taken.

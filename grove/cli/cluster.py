@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from grove.cli.background import BackgroundOperator
 from grove.cluster.client import ApiStatus
 from grove.cluster.cluster import DEFAULT_NODES, Cluster
 from grove.cluster.errors import ClusterError
@@ -68,11 +69,13 @@ def up(name: str | None, directory: Path, node_count: int | None) -> None:
 @cluster.command()
 @_where
 def down(name: str | None, directory: Path) -> None:
-    """Stop every process of the cluster and delete all its data.
+    """Stop every process of the cluster, `grove demo`'s operator too, and delete all its data.
 
     Exit code 0 when nothing is left, also when nothing was there; 1 when something could not be removed.
     """
     with _errors():
+        if BackgroundOperator(directory.resolve()).stop():
+            click.echo("the operator has stopped")
         stopped = Cluster(name, directory, click.echo)
         click.echo(f"cluster {stopped.name} is {'gone' if stopped.down() else 'not there: nothing to do'}")
 

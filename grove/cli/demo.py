@@ -58,8 +58,7 @@ Now you:
     show_default=True,
     help="Folder of the cluster, as in `grove cluster`. The operator's log is there too.",
 )
-@click.option("--stop", is_flag=True, help="Stop the demo's operator; `grove cluster down` stops the cluster.")
-def demo(directory: Path, stop: bool) -> None:
+def demo(directory: Path) -> None:
     """Take a PodCliqueSet to nine running pods on this machine.
 
     Starts a cluster (see `grove cluster`), installs the CustomResourceDefinitions, starts the operator in the
@@ -68,13 +67,8 @@ def demo(directory: Path, stop: bool) -> None:
 
     Exit code 0 when the pods run, 1 when they do not, 130 after ctrl-C.
     """
-    operator = BackgroundOperator(directory.resolve())
     try:
-        if stop:
-            if operator.stop():
-                click.echo("the operator has stopped")
-        else:
-            _Demo(directory.resolve(), operator).run()
+        _Demo(directory.resolve(), BackgroundOperator(directory.resolve())).run()
     except BrokenPipeError:  # nobody reads any more; click ends quietly
         raise
     except (ClusterError, ApiStatus, OSError) as error:
@@ -118,7 +112,6 @@ class _Demo:
         click.echo()
         click.echo(self._call("get", "pcs,pclq,pcsg,pg,pod"))
         in_checkout = self._directory == ROOT / ".cluster"
-        where = f" --dir {self._directory}"
         click.echo(
             _NEXT.format(
                 pods=picture.running,
@@ -127,7 +120,7 @@ class _Demo:
                 name=NAME,
                 kubeconfig=cluster.kubeconfig,
                 programs=self._kubectl.parent,
-                down="make cluster-down" if in_checkout else f"grove demo --stop{where} && grove cluster down{where}",
+                down="make cluster-down" if in_checkout else f"grove cluster down --dir {self._directory}",
             )
         )
 

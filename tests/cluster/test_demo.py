@@ -63,7 +63,7 @@ def test_every_command_it_proposes_does_what_it_says(stage: Harness) -> None:
 def test_an_operator_that_ends_is_reported_with_its_last_words(stage: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = stage.cluster.directory
     stage.kubectl("delete", "pcs", "--all")
-    assert "the operator has stopped" in demo("--stop", "--dir", directory).stdout
+    assert BackgroundOperator(directory).stop()
     monkeypatch.setattr(background, "CONFIG", "kind: Deployment")
     failed = CliRunner().invoke(command, ["--dir", str(directory)])
     assert failed.exit_code == 1
