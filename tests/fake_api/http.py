@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -49,7 +50,8 @@ class FakeApi(Storage):
         """Listen on a loopback port; yields the base URL."""
         app = web.Application(client_max_size=2**26)
         app.router.add_route("*", "/{path:.*}", self._serve)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        silent = logging.Logger("broken connections are the point here", logging.CRITICAL)
+        runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None, logger=silent)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
