@@ -8,6 +8,7 @@ from typing import Any
 
 from grove.api import labels
 from grove.controllers.world import World
+from grove.plan.diff import covers
 from grove.runtime.apply import Result, apply
 from grove.runtime.client import Client
 from grove.runtime.events import EventRecorder
@@ -103,14 +104,7 @@ class Actor:
             return Outcome()
         results = await apply(self._client, writes, on_object=self._world.take, on_deleted=self._world.forget)
         adoptions = [adoption for result in results if (adoption := _adoption(result)) is not None]
-        adopted = {(write.resource, write.name) for write in adoptions}
-        outcome = Outcome(
-            [
-                failure
-                for result in results
-                if (result.write.resource, result.write.name) not in adopted and (failure := _failure(result))
-            ]
-        )
+        outcome = Outcome([failure for result in results if (failure := _failure(result)) is not None])
         self._tell(regarding, results, outcome.failures, reasons or {})
         if adoptions:
             outcome.add(await self.act(regarding, adoptions))
@@ -216,12 +210,7 @@ def _failure(result: Result) -> Failure | None:
     what = f"{write.resource.kind} {write.namespace}/{write.name}"
     code = _code(type(write), write.resource)
     if isinstance(write, Create) and result.existing and result.object is not None:
-        owner = _controller(result.object)
-        if owner == _controller(write.body):
-            return None
-        belongs = "another owner" if owner else "nobody"
-        text = f"{what} exists already and belongs to {belongs}: delete it, or rename the PodCliqueSet"
-        return Failure(code, text, write.name)
+        return _met(code, what, write, result.object, adopted=_adoption(result) is not None)
     if result.skipped:
         return Failure(code, f"{what}: not tried, since others failed", write.name, passing=True)
     if error is None:
@@ -229,11 +218,29 @@ def _failure(result: Result) -> Failure | None:
     text = f"{type(write).__name__.lower()} {what}: {error.message or error.reason or error}"
     if error.is_namespace_terminating:
         return Failure(code, text, write.name, passing=True, news_come=_TERMINATING_SECONDS)
-    # The `test` of a JSON patch failed: the object is not what it was.
-    overtaken = error.is_invalid and isinstance(write, Patch) and isinstance(write.body, list)
+    # The `test` of a JSON patch failed, or the uid of a merge patch: the object is not what it was.
+    guarded = isinstance(write, Patch) and (isinstance(write.body, list) or "metadata.uid" in error.message)
+    overtaken = error.is_invalid and guarded
     if error.is_conflict or error.is_not_found or overtaken:
         return Failure(code, text, write.name, passing=True, news_come=_STALE_SECONDS)
     return Failure(code, text, write.name, passing=error.retriable, retry_after=error.retry_after)
+
+
+def _met(code: str, what: str, write: Create, found: Mapping[str, Any], *, adopted: bool) -> Failure | None:
+    """Judge the object that a create found under its name; None when it is just what was to be created.
+
+    What is ours but differs (an answer was lost, another operator was faster) has not been written: the next pass
+    patches it. What is on its way out, or belonged to a parent of the same name before, makes room by itself.
+    """
+    have, want = _controller(found), _controller(write.body)
+    if have.get("uid") == want.get("uid") and covers(found.get("spec"), write.body.get("spec")):
+        return None
+    namesake = all(have.get(key) == want.get(key) for key in ("kind", "name"))
+    if adopted or namesake or "deletionTimestamp" in found["metadata"]:
+        return Failure(code, f"{what} exists already", write.name, passing=True, news_come=_STALE_SECONDS)
+    belongs = "another owner" if have else "nobody"
+    text = f"{what} exists already and belongs to {belongs}: delete it, or rename the PodCliqueSet"
+    return Failure(code, text, write.name)
 
 
 def _adoption(result: Result) -> Patch | None:
@@ -254,6 +261,7 @@ def _code(verb: type[Write], resource: ResourceType) -> str:
     return f"ERR_{verb.__name__.upper()}_{resource.kind.upper()}"
 
 
-def _controller(obj: Mapping[str, Any]) -> str:
+def _controller(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The owner reference of the controlling owner, {} when there is none."""
     owners = obj["metadata"].get("ownerReferences") or ()
-    return next((str(owner.get("uid", "")) for owner in owners if owner.get("controller")), "")
+    return next((owner for owner in owners if owner.get("controller")), {})
