@@ -8,7 +8,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
 from urllib.parse import urlencode
 
@@ -28,6 +28,7 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 
 _ATTEMPTS = 5
+_CONNECT_ATTEMPTS = 3
 _RETRY_AFTER_CAP = 10.0
 _CONNECT_SECONDS = 5.0
 _WATCH_SECONDS = (15, 20)
@@ -40,6 +41,28 @@ class Listing(Generic[V]):
 
     items: list[V]
     resource_version: str
+
+
+_LOST = (TimeoutError, aiohttp.ClientError, OSError)
+"""What aiohttp raises when no answer came."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """One request: ``verb`` and ``resource`` label it in metrics and errors, the rest is sent."""
+
+    verb: str
+    resource: str
+    method: str
+    path: str
+    limits: aiohttp.ClientTimeout
+    params: Mapping[str, str] | None = None
+    data: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def lost(self, error: Exception, *, not_sent: bool = False) -> ApiError:
+        """Return the error of a request that got no answer."""
+        return ApiError(0, type(error).__name__, str(error), verb=self.verb, path=self.path, not_sent=not_sent)
 
 
 class Client:
@@ -202,26 +225,20 @@ class Client:
         }
         if label_selector:
             params["labelSelector"] = label_selector
-        path = resource.path(namespace)
         limits = aiohttp.ClientTimeout(total=seconds + _WATCH_GRACE, sock_connect=_CONNECT_SECONDS)
+        call = _Call("watch", resource.label, "GET", resource.path(namespace), limits, params)
         try:
-            async with await self._send("GET", path, params, None, {}, limits, "watch", resource.label) as response:
+            async with await self._send(call) as response:
                 if on_open is not None:
                     on_open()
                 async for line in _lines(response.content):
                     event: Object = orjson.loads(line)
                     if event["type"] == "ERROR":
                         status = event["object"]
-                        raise ApiError(
-                            int(status.get("code") or 500),
-                            str(status.get("reason") or ""),
-                            str(status.get("message") or ""),
-                            verb="watch",
-                            path=path,
-                        )
+                        raise ApiError.from_status(int(status.get("code") or 500), status, verb="watch", path=call.path)
                     yield event
-        except (TimeoutError, aiohttp.ClientError, OSError, orjson.JSONDecodeError) as error:
-            raise ApiError(0, type(error).__name__, str(error), verb="watch", path=path) from error
+        except (*_LOST, orjson.JSONDecodeError) as error:
+            raise call.lost(error) from error
 
     async def discover(self, group: str, version: str) -> set[str] | None:
         """Return the plural names (subresources too) served under a group and version, None when it is not served."""
@@ -249,20 +266,20 @@ class Client:
 
         ``verb`` and ``resource`` label the metrics.
         """
-        verb = verb or method.lower()
-        data = None if body is None else orjson.dumps(body)
-        headers = {} if data is None else {"Content-Type": content_type}
+        call = _Call(verb or method.lower(), resource, method, path, self._timeout, params)
+        if body is not None:
+            call.data, call.headers = orjson.dumps(body), {"Content-Type": content_type}
         if self._limiter is not None:
             await self._limiter.wait()
         start = time.perf_counter()
         try:
-            async with await self._send(method, path, params, data, headers, self._timeout, verb, resource) as response:
+            async with await self._send(call) as response:
                 content = await response.read()
             return orjson.loads(content) if content else None
-        except (TimeoutError, aiohttp.ClientError, OSError, orjson.JSONDecodeError) as error:
-            raise ApiError(0, type(error).__name__, str(error), verb=verb, path=path) from error
+        except (*_LOST, orjson.JSONDecodeError) as error:
+            raise call.lost(error) from error
         finally:
-            metrics.request_timer(verb).observe(time.perf_counter() - start)
+            metrics.request_timer(call.verb).observe(time.perf_counter() - start)
 
     async def _object(
         self,
@@ -279,56 +296,49 @@ class Client:
         )
         return answer
 
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        params: Mapping[str, str] | None,
-        data: bytes | None,
-        headers: dict[str, str],
-        limits: aiohttp.ClientTimeout,
-        verb: str,
-        resource: str,
-    ) -> aiohttp.ClientResponse:
-        """Return the open response of a request the server accepted; raises ApiError."""
-        url = URL(f"{self._base_url}{path}?{urlencode(params)}" if params else f"{self._base_url}{path}", encoded=True)
+    async def _send(self, call: _Call) -> aiohttp.ClientResponse:
+        """Return the open response of a request the server accepted; raises ApiError, or aiohttp's when it was lost."""
         attempt = 0
         relogin = self._reauth is not None
         while True:
             attempt += 1
             logins = self._logins
-            try:
-                response = await self._session().request(method, url, data=data, headers=headers, timeout=limits)
-            except aiohttp.ClientConnectorError as error:  # nobody listens: the request was not sent
-                metrics.request_counter(verb, resource, 0).inc()
-                failure = ApiError(0, type(error).__name__, str(error), verb=verb, path=path, not_sent=True)
-                delay = 0.1 * attempt if attempt < 3 else None
-            except (TimeoutError, aiohttp.ClientError, OSError):
-                metrics.request_counter(verb, resource, 0).inc()
-                raise
-            else:
-                metrics.request_counter(verb, resource, response.status).inc()
-                if response.status < 400:
-                    return response
-                async with response:
-                    failure = ApiError.from_response(
-                        response.status,
-                        await response.read(),
-                        response.headers.get("Retry-After"),
-                        verb=verb,
-                        path=path,
-                    )
-                delay = failure.retry_after if failure.status in (429, 503) and attempt < _ATTEMPTS else None
+            failure = await self._attempt(call)
+            if not isinstance(failure, ApiError):
+                return failure
             if failure.status == 401 and relogin:
                 relogin = False
                 try:
                     await self._login_again(logins)
                 except Exception as error:
                     raise failure from error
-            elif delay is not None:
-                await asyncio.sleep(jittered(min(delay, _RETRY_AFTER_CAP)))
+            elif failure.not_sent and attempt < _CONNECT_ATTEMPTS:
+                await asyncio.sleep(jittered(0.1 * attempt))
+            elif failure.status in (429, 503) and failure.retry_after is not None and attempt < _ATTEMPTS:
+                await asyncio.sleep(jittered(min(failure.retry_after, _RETRY_AFTER_CAP)))
             else:
                 raise failure
+
+    async def _attempt(self, call: _Call) -> aiohttp.ClientResponse | ApiError:
+        """Send once; return the open response, or the refusal."""
+        query = f"?{urlencode(call.params)}" if call.params else ""
+        url = URL(f"{self._base_url}{call.path}{query}", encoded=True)
+        status = 0
+        try:
+            response = await self._session().request(
+                call.method, url, data=call.data, headers=call.headers, timeout=call.limits
+            )
+            status = response.status
+        except aiohttp.ClientConnectorError as error:  # nobody listens: the request was not sent
+            return call.lost(error, not_sent=True)
+        finally:
+            metrics.request_counter(call.verb, call.resource, status).inc()
+        if status < 400:
+            return response
+        async with response:
+            wish = response.headers.get("Retry-After")
+            body = await response.read()
+        return ApiError.from_response(status, body, wish, verb=call.verb, path=call.path)
 
     async def _login_again(self, logins: int) -> None:
         async with self._login_lock:

@@ -43,12 +43,19 @@ class ApiError(Exception):
             details: Any = orjson.loads(body)
         except orjson.JSONDecodeError:
             details = None
+        seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
         if not isinstance(details, dict):
             details = {}
-        reason = str(details.get("reason") or "")
-        message = str(details.get("message") or body[:200].decode(errors="replace").strip())
-        seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
-        return cls(status, reason, message, verb=verb, path=path, retry_after=seconds, causes=_causes(details))
+        details.setdefault("message", body[:200].decode(errors="replace").strip())
+        return cls.from_status(status, details, verb=verb, path=path, retry_after=seconds)
+
+    @classmethod
+    def from_status(
+        cls, status: int, details: dict[str, Any], *, verb: str, path: str, retry_after: float | None = None
+    ) -> "ApiError":
+        """Make the error that a Status object tells of."""
+        reason, message = str(details.get("reason") or ""), str(details.get("message") or "")
+        return cls(status, reason, message, verb=verb, path=path, retry_after=retry_after, causes=_causes(details))
 
     @property
     def is_not_found(self) -> bool:
