@@ -36,7 +36,11 @@ class Wake:
 
 
 class Router:
-    """Subscribes to the stores and wakes the passes that read what changed."""
+    """Subscribes to the stores and wakes the passes that read what changed.
+
+    A status that changes wakes the pass that writes it, too, unless the change is the answer to its own write: the
+    answer may have been lost, and others (a second operator, a person) may have written it.
+    """
 
     def __init__(self, world: World, wake: Wake) -> None:
         self._world = world
@@ -52,9 +56,11 @@ class Router:
     def _set_changed(self, old: Template | None, new: Template | None) -> None:
         template = new or old
         assert template is not None
-        if old is not None and new is not None and not _beyond_status(old.pcs, new.pcs):
-            return
         key = (template.namespace, template.name)
+        if old is not None and new is not None and not _beyond_status(old.pcs, new.pcs):
+            if not self._world.taking:
+                self._wake.podcliqueset(key, SOON)
+            return
         self._wake.podcliqueset(key, AT_ONCE)
         if new is None:
             return
@@ -72,9 +78,13 @@ class Router:
         assert group is not None
         more = old is None or new is None or _beyond_status(old, new)
         self._wake_set(group, AT_ONCE if more else LATER)
+        if more or not self._world.taking:
+            self._wake.scaling_group((group.namespace, group.name), AT_ONCE if more else SOON)
         if more:
-            self._wake.scaling_group((group.namespace, group.name), AT_ONCE)
             self._wake_replica(group, AT_ONCE)
+        if old is None or (new is not None and old.uid != new.uid):
+            for podclique in self._world.podcliques.by_index("owner", group.uid):
+                self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE)
 
     def _podclique_changed(self, old: PodClique | None, new: PodClique | None) -> None:
         podclique = new or old
@@ -87,15 +97,16 @@ class Router:
             self._wake.scaling_group((podclique.namespace, group), AT_ONCE if more else SOON)
         if more or group is None:
             self._wake_set(podclique, LATER)
+        if more or not self._world.taking:
+            self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE if more else SOON)
         if more:
-            self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE)
             self._wake_replica(podclique, AT_ONCE)
 
     def _podgang_changed(self, old: PodGang | None, new: PodGang | None) -> None:
         podgang = new or old
         assert podgang is not None
         self._wake_set(podgang, LATER)
-        if old is None or new is None or _beyond_status(old, new):
+        if old is None or new is None or _beyond_status(old, new) or not self._world.taking:
             for podclique in self._world.podcliques.by_index("gang", (podgang.namespace, podgang.name))[:1]:
                 self._wake_replica(podclique, AT_ONCE if new is None else SOON)
 

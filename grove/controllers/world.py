@@ -77,6 +77,8 @@ class World:
         self.autoscalers: Store[Child] = Store({"owner": lambda obj: [obj.owner_uid]})
         self.last_occupants: dict[str, dict[int, str]] = {}
         """Per PodClique uid: the uid of the pod last seen to leave an index (see `remember_occupant`)."""
+        self.taking = False
+        """Whether the change being told is the answer to a write of ours."""
         self._feeds: dict[ResourceType, tuple[Store[Any], Callable[[dict[str, Any]], Any], str | None]] = {
             kinds.PODCLIQUESET: (self.sets, _template, None),
             kinds.PODCLIQUESCALINGGROUP: (
@@ -104,7 +106,11 @@ class World:
         if resource in self._feeds:
             store, view, _ = self._feeds[resource]
             obj.setdefault("kind", resource.kind)
-            store.put(view(obj))
+            self.taking = True
+            try:
+                store.put(view(obj))
+            finally:
+                self.taking = False
 
     def forget(self, resource: ResourceType, namespace: str, name: str, uid: str) -> None:
         """Drop an object that a delete found gone."""
@@ -118,7 +124,9 @@ class World:
 
         A hint only: where it is lost (a restart) the name differs, and the younger of two pods at one index goes.
         """
-        if old is not None and new is None and old.index >= 0:
+        if old is None or new is not None or old.index < 0:
+            return
+        if self.podcliques.by_index("uid", old.owner_uid):  # else its memory would outlive the PodClique
             self.last_occupants.setdefault(old.owner_uid, {})[old.index] = old.uid
 
     def set_snapshot(self, template: Template) -> SetSnapshot:
