@@ -2,6 +2,7 @@
 
 import socket
 import ssl as ssl_module
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Mapping
 
 import aiohttp
@@ -13,6 +14,10 @@ not begin on a connection that died with it.
 
 DEAD_PEER_SECONDS = 25
 """A peer that acknowledges nothing for so long is given up: 10 s of silence, then probes every 5 s."""
+
+# Every TLS connection of asyncio holds a buffer of this size, 256 KB by default, though a TLS record has 16 KB at most.
+# With thirty connections that was a tenth of the process's memory.
+SSLProtocol.max_size = 2**16
 
 
 def keepalive_socket(addr_info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
