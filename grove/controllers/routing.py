@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from grove.api import labels
 from grove.api.base import Resource
@@ -11,6 +12,8 @@ from grove.api.podgang import PodGang
 from grove.controllers.world import Child, World
 from grove.plan.observed import PodView
 from grove.plan.template import Template
+
+R = TypeVar("R", bound=Resource)
 
 Name = tuple[str, str]
 """namespace, name"""
@@ -77,11 +80,12 @@ class Router:
         group = new or old
         assert group is not None
         more = old is None or new is None or _beyond_status(old, new)
-        self._wake_set(group, AT_ONCE if more else LATER)
         if more or not self._world.taking:
             self._wake.scaling_group((group.namespace, group.name), AT_ONCE if more else SOON)
-        if more:
-            self._wake_replica(group, AT_ONCE)
+        for seen in _sightings(old, new):
+            self._wake_set(seen, AT_ONCE if more else LATER)
+            if more:
+                self._wake_replica(seen, AT_ONCE)
         if old is None or (new is not None and old.uid != new.uid):
             for podclique in self._world.podcliques.by_index("owner", group.uid):
                 self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE)
@@ -92,15 +96,16 @@ class Router:
         if new is None:
             self._world.last_occupants.pop(podclique.uid, None)
         more = old is None or new is None or _beyond_status(old, new)
-        group = podclique.labels.get(labels.SCALING_GROUP)
-        if group is not None:
-            self._wake.scaling_group((podclique.namespace, group), AT_ONCE if more else SOON)
-        if more or group is None:
-            self._wake_set(podclique, LATER)
         if more or not self._world.taking:
             self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE if more else SOON)
-        if more:
-            self._wake_replica(podclique, AT_ONCE)
+        for seen in _sightings(old, new):
+            group = seen.labels.get(labels.SCALING_GROUP)
+            if group is not None:
+                self._wake.scaling_group((seen.namespace, group), AT_ONCE if more else SOON)
+            if more or group is None:
+                self._wake_set(seen, LATER)
+            if more:
+                self._wake_replica(seen, AT_ONCE)
 
     def _podgang_changed(self, old: PodGang | None, new: PodGang | None) -> None:
         podgang = new or old
@@ -144,6 +149,16 @@ class Router:
         index = tags.get(labels.PODCLIQUESET_REPLICA_INDEX, "")
         if index.isascii() and index.isdigit():
             self._wake.replica((namespace, tags.get(labels.PART_OF, ""), int(index)), within)
+
+
+def _sightings(old: R | None, new: R | None) -> list[R]:
+    """The states of a child whose labels name those that a change concerns.
+
+    The one before counts too where its labels were others: who takes a label away must not hide the child from the
+    pass that puts it back.
+    """
+    same = old is not None and new is not None and old.labels == new.labels
+    return [seen for seen in ((new,) if same else (new, old)) if seen is not None]
 
 
 def _beyond_status(old: Resource, new: Resource) -> bool:
