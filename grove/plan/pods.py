@@ -1,8 +1,9 @@
 """Pods of one PodClique: which should exist, under which names, and what they look like."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count, islice
 from typing import Any
 
 from grove.api import labels, names
@@ -18,6 +19,9 @@ from grove.runtime.writes import Create, Delete, Patch, Write
 
 REFILL_SPACING = 10.0
 """Seconds between two pods of one slot when the first ended by itself (Failed, evicted, Succeeded), against storms."""
+
+BURST = 500
+"""Pods that one pass makes at most, as a ReplicaSet does: a number mistyped and put right again stops there."""
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
@@ -42,6 +46,7 @@ def plan_pods(
 ) -> PodPlan:
     """Bring the number of active pods to spec.replicas: fill the lowest free indices, or delete the surplus.
 
+    Of many missing pods only the first `BURST` are made; the news of them bring the next pass.
     `last_occupants` maps an index to the uid of the pod that was last seen there; `now` is in seconds since the epoch.
     """
     if podclique.deleting:
@@ -68,6 +73,8 @@ def plan_pods(
         if wait > 0:
             waits.append(wait)
             continue
+        if len(creates) == BURST:
+            break
         predecessor = _latest(podclique.uid, index, before) or last_occupants.get(index, "")
         name = pod_name(podclique.name, podclique.uid, index, predecessor, taken)
         taken[name] = index
@@ -170,14 +177,8 @@ def _slots(active: Sequence[PodView]) -> tuple[dict[int, PodView], list[PodView]
     return slots, surplus
 
 
-def _lowest_free(slots: Mapping[int, PodView], count: int) -> list[int]:
-    free: list[int] = []
-    index = 0
-    while len(free) < count:
-        if index not in slots:
-            free.append(index)
-        index += 1
-    return free
+def _lowest_free(slots: Mapping[int, PodView], number: int) -> Iterator[int]:
+    return islice((index for index in count() if index not in slots), max(number, 0))
 
 
 def _latest(uid: str, index: int, before: Sequence[PodView]) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from grove.api import labels
 from grove.api.podclique import PodClique
 from grove.plan.observed import PodView
-from grove.plan.pods import REFILL_SPACING, PodPlan, build_pod, plan_pods, pod_name, scale_in_order
+from grove.plan.pods import BURST, REFILL_SPACING, PodPlan, build_pod, plan_pods, pod_name, scale_in_order
 from grove.runtime.writes import Create, Delete, Patch
 from tests.unit.support import NOW, Object, Paper, clique, group, pod, pod_set
 
@@ -72,6 +72,21 @@ def test_an_absent_number_of_replicas_is_one() -> None:
 def test_the_lowest_free_indices_are_filled() -> None:
     owner = podclique(5)
     assert sorted(created(plan(owner, [pod(owner, 1), pod(owner, 3)]))) == [0, 2, 4]
+
+
+def test_a_great_many_are_made_in_bursts() -> None:
+    owner = podclique(2**31 - 1)
+    assert sorted(created(plan(owner))) == list(range(BURST))
+    there = [pod(owner, index) for index in range(0, 2 * BURST, 2)]
+    assert sorted(created(plan(owner, there))) == list(range(1, 2 * BURST, 2))
+
+
+def test_pods_that_wait_hold_up_no_burst() -> None:
+    owner = podclique(2 * BURST)
+    ended = [pod(owner, index, phase="Failed") for index in range(BURST)]
+    made = plan(owner, ended, now=LATER - 3600.0)
+    assert sorted(created(made)) == list(range(BURST, 2 * BURST))
+    assert made.again_after == REFILL_SPACING
 
 
 def test_a_pod_beyond_the_count_stays_where_it_is() -> None:
