@@ -8,6 +8,7 @@ from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.plan.kinds import AUTOSCALER, PODCLIQUE, PODCLIQUESCALINGGROUP, SERVICE
 from grove.plan.observed import PodView
+from grove.plan.podclique import wanted_pods
 from grove.plan.pods import plan_pods
 from grove.plan.ranks import rank_offset
 from grove.plan.replica import ReplicaSnapshot, plan_children, plan_gangs
@@ -82,7 +83,8 @@ def _created(writes: tuple[Write, ...]) -> Mapping[ResourceType, list[dict[str, 
 
 
 def _pods(podclique: PodClique, template: Template) -> list[dict[str, Any]]:
-    plan = plan_pods(podclique, (), last_occupants={}, rank_offset=rank_offset(podclique, template), now=0.0)
+    ranks = rank_offset(podclique, template)
+    plan = plan_pods(podclique, (), last_occupants={}, rank_offset=ranks, now=0.0, burst=wanted_pods(podclique))
     return [write.body for write in plan.writes if isinstance(write, Create)]
 
 

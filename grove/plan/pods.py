@@ -43,10 +43,11 @@ def plan_pods(
     last_occupants: Mapping[int, str],
     rank_offset: RankOffset | None,
     now: float,
+    burst: int = BURST,
 ) -> PodPlan:
     """Bring the number of active pods to spec.replicas: fill the lowest free indices, or delete the surplus.
 
-    Of many missing pods only the first `BURST` are made; the news of them bring the next pass.
+    Of many missing pods only the first `burst` are made; the news of them bring the next pass.
     `last_occupants` maps an index to the uid of the pod that was last seen there; `now` is in seconds since the epoch.
     """
     if podclique.deleting:
@@ -73,7 +74,7 @@ def plan_pods(
         if wait > 0:
             waits.append(wait)
             continue
-        if len(creates) == BURST:
+        if len(creates) == burst:
             break
         predecessor = _latest(podclique.uid, index, before) or last_occupants.get(index, "")
         name = pod_name(podclique.name, podclique.uid, index, predecessor, taken)

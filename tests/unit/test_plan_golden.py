@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from grove.plan.expand import Replica, expand
+from grove.plan.pods import BURST
 from tests.unit.support import GOLDEN, Object, clique, group, pod_set, sample, template
 
 CONCEPTS = "user-guide/01_core-concepts"
@@ -133,3 +134,9 @@ def test_idle_cliques_and_groups_have_objects_but_no_pods_and_no_gang() -> None:
 def test_a_set_whose_cliques_are_all_idle_has_no_gang() -> None:
     (made,) = expand(template(pod_set(clique("a", 0), clique("b", 3), groups=[group("g", ["b"], replicas=0)])))
     assert (len(made.podcliques), len(made.scaling_groups), made.podgangs, made.pods) == (1, 1, (), ())
+
+
+def test_a_large_clique_has_all_its_pods() -> None:
+    (replica,) = expand(template(pod_set(clique("a", 2 * BURST + 1))))
+    assert len(replica.pods) == 2 * BURST + 1
+    assert len(replica.podgangs[0]["spec"]["podgroups"][0]["podReferences"]) == 2 * BURST + 1
