@@ -17,6 +17,10 @@ from grove.runtime.resources import ResourceType
 from grove.runtime.writes import Delete, Write
 
 
+_PHASES = frozenset(PodGangPhase)
+"""What the schema of podGangStatuses allows; a PodGang's own phase may be any word that some scheduler wrote."""
+
+
 @dataclass(slots=True)
 class SetSnapshot:
     """What exists of a PodCliqueSet, by name: children its uid owns, and the PodCliques of its scaling groups."""
@@ -64,7 +68,7 @@ def podcliqueset_status(template: Template, snapshot: SetSnapshot, errors: Seque
         "updatedReplicas": sum(replica.available and replica.updated for replica in health),
         "hpaPodSelector": names.podcliqueset_selector(template.name),
         "podGangStatuses": [
-            {"name": name, "phase": gang.status.phase or PodGangPhase.PENDING.value}
+            {"name": name, "phase": gang.status.phase if gang.status.phase in _PHASES else PodGangPhase.PENDING.value}
             for name, gang in sorted(snapshot.podgangs.items())
         ],
         "lastErrors": list(errors),

@@ -291,6 +291,13 @@ def test_a_new_template_is_observed_once_every_child_carries_it() -> None:
     assert keys <= status(live(newer), newer).keys()
 
 
+def test_a_phase_that_only_others_know_is_listed_as_pending() -> None:
+    snapshot = live(wanted(1))
+    gangs: Any = snapshot.podgangs
+    gangs["web-0"] = PodGang.from_wire(merge_patch(gangs["web-0"].wire, {"status": {"phase": "Allocating"}}))
+    assert status(snapshot, wanted(1))["podGangStatuses"][0] == {"name": "web-0", "phase": "Pending"}
+
+
 def test_gangs_are_listed_with_their_phase() -> None:
     snapshot = live(wanted(1))
     gangs: Any = snapshot.podgangs
