@@ -16,7 +16,6 @@ from grove.plan.template import Template
 from grove.runtime.resources import ResourceType
 from grove.runtime.writes import Delete, Write
 
-
 _PHASES = frozenset(PodGangPhase)
 """What the schema of podGangStatuses allows; a PodGang's own phase may be any word that some scheduler wrote."""
 
