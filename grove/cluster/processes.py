@@ -44,20 +44,39 @@ def start(command: Sequence[str], log: Path) -> None:
 
 
 def stop(folder: Path, names: Collection[str] | None = None, timeout: float = 30.0) -> None:
-    """Kill what runs from `folder` (only the programs `names`, when given) and wait until it is gone.
+    """Kill what runs from `folder` (only the programs `names`, when given) and wait until it is gone, ports and all.
 
     Raises TimeoutError when something is still there after `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
-    while victims := [pid for pid, name in running(folder).items() if names is None or name in names]:
+    killed: set[int] = set()
+    while True:
+        victims = [pid for pid, name in running(folder).items() if names is None or name in names]
+        lingering = [pid for pid in killed if _lingers(pid)]
+        if not victims and not lingering:
+            return
         if time.monotonic() > deadline:
-            raise TimeoutError(f"processes {victims} do not stop")
+            raise TimeoutError(f"processes {victims or lingering} do not stop")
         for pid in victims:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
+            killed.add(pid)
         time.sleep(0.02)
+
+
+def _lingers(pid: int) -> bool:
+    """Whether a killed process is still closing its files and ports (Linux): its command line goes before they do.
+
+    A zombie holds nothing any more once the last of its threads is gone.
+    """
+    process = Path("/proc", str(pid))
+    try:
+        state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+        return state != "Z" or len(list((process / "task").iterdir())) > 1
+    except OSError:
+        return False
 
 
 def _commands(needle: str) -> Iterator[tuple[int, str]]:
