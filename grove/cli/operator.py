@@ -51,6 +51,7 @@ def operator(kubeconfig: Path | None, config_file: Path | None) -> None:
 
 
 async def _run(config: "OperatorConfiguration") -> int:
+    import aiohttp
     import kopf
 
     from grove.controllers.operator import Operator
@@ -61,6 +62,9 @@ async def _run(config: "OperatorConfiguration") -> int:
         await process.run()
     except kopf.LoginError as error:
         click.echo(f"grove operator: {error}", err=True)
+        return STOPPED_BY_ERROR
+    except aiohttp.ClientError as error:  # some are OSErrors too
+        click.echo(f"grove operator: no contact with the API server: {error}", err=True)
         return STOPPED_BY_ERROR
     except OSError as error:
         server = config.server

@@ -5,6 +5,7 @@ was down: after a relist kopf reports what it found, and nothing at all when tha
 """
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Coroutine
 from typing import Any
@@ -31,6 +32,7 @@ from grove.runtime.queue import WorkQueue
 logger = logging.getLogger(__name__)
 
 _SET_DUTY = 30.0  # a pass over a large set looks at all its children, mostly to count them: 3 % of a core will do
+_PATIENT_SECONDS = 5.0
 _SILENT_SECONDS = 180.0
 _STUCK_SECONDS = 300.0
 _ANYWHERE = "0.0.0.0"  # noqa: S104
@@ -103,6 +105,8 @@ class Operator:
         self.settings = kopf.OperatorSettings()
         self.settings.scanning.disabled = True  # we know our kinds; kopf need not look for them
         self.settings.posting.enabled = False
+        # Else kopf, which asks once what the cluster serves, ends the process when the API server is away for a minute.
+        self.settings.networking.error_backoffs = itertools.repeat(_PATIENT_SECONDS)
         self.registry = kopf.OperatorRegistry()
         self.failed = False
         self._config = config
@@ -145,9 +149,9 @@ class Operator:
         )
         self._controllers = Controllers(client, self._config)
         self._task = asyncio.create_task(self._watch_over(self._controllers.run()), name="controllers")
-        logger.info("Working on %s", self._login.server)
 
     async def _watch_over(self, work: Coroutine[Any, Any, None]) -> None:
+        logger.info("Working on %s", self._login.server)  # not before: only now does kopf listen to signals
         try:
             await work
         except Exception:

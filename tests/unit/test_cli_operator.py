@@ -1,5 +1,7 @@
 """`grove operator` as a process: what it says and how it exits when it cannot start, and when it is stopped."""
 
+import asyncio
+import itertools
 import os
 import signal
 import socket
@@ -8,8 +10,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 import yaml
+
+from grove.cli.operator import STOPPED_BY_ERROR, _run
+from grove.controllers.config import OperatorConfiguration
+from grove.controllers.operator import Operator
 
 KUBECONFIG = {
     "current-context": "c",
@@ -90,3 +97,23 @@ def test_sigterm_stops_it_even_while_the_api_server_is_away(tmp_path: Path) -> N
     process.send_signal(signal.SIGTERM)
     _, output = process.communicate(timeout=30)
     assert process.returncode == 0, output
+
+
+def test_the_api_server_is_waited_for_without_end() -> None:
+    backoffs = Operator(OperatorConfiguration()).settings.networking.error_backoffs
+    assert not isinstance(backoffs, float | None)
+    day = list(itertools.islice(backoffs, 24 * 3600))
+    assert sum(day) >= 24 * 3600
+    assert max(day) <= 30
+
+
+def test_an_api_server_out_of_reach_is_no_taken_port(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def unreachable(_: Operator) -> None:
+        async with aiohttp.ClientSession() as session:
+            await session.get("http://127.0.0.1:1/")
+
+    monkeypatch.setattr(Operator, "run", unreachable)
+    assert asyncio.run(_run(OperatorConfiguration())) == STOPPED_BY_ERROR
+    assert "no contact with the API server" in capsys.readouterr().err
