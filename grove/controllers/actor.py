@@ -244,17 +244,24 @@ def _met(code: str, what: str, write: Create, found: Mapping[str, Any], *, adopt
 
 
 def _adoption(result: Result) -> Patch | None:
-    """The patch that takes over a child that lost its owner (deleted with --cascade=orphan) and carries our labels."""
+    """The patch that takes in a child that the cache does not show.
+
+    It lost its owner (deleted with --cascade=orphan) and carries our labels, or has its owner and lost the label by
+    which it is watched.
+    """
     write, found = result.write, result.object
-    if not (isinstance(write, Create) and result.existing and found is not None) or _controller(found):
+    if not (isinstance(write, Create) and result.existing and found is not None):
         return None
-    have, want = found["metadata"].get("labels") or {}, write.body["metadata"]["labels"]
-    if any(have.get(key) != want[key] for key in (labels.MANAGED_BY, labels.PART_OF, labels.COMPONENT)):
+    metadata, owner = found["metadata"], _controller(found)
+    have, want = metadata.get("labels") or {}, write.body["metadata"]["labels"]
+    body: dict[str, Any] = {"resourceVersion": metadata["resourceVersion"]}
+    if not owner and all(have.get(key) == want[key] for key in (labels.MANAGED_BY, labels.PART_OF, labels.COMPONENT)):
+        body["ownerReferences"] = [*metadata.get("ownerReferences", ()), *write.body["metadata"]["ownerReferences"]]
+    elif owner.get("uid") == _controller(write.body)["uid"] and have.get(labels.MANAGED_BY) != want[labels.MANAGED_BY]:
+        body["labels"] = {labels.MANAGED_BY: want[labels.MANAGED_BY]}
+    else:
         return None
-    metadata = found["metadata"]
-    owners = [*(metadata.get("ownerReferences") or ()), *write.body["metadata"]["ownerReferences"]]
-    body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "ownerReferences": owners}}
-    return Patch(write.resource, write.namespace, write.name, body, uid=metadata["uid"])
+    return Patch(write.resource, write.namespace, write.name, {"metadata": body}, uid=metadata["uid"])
 
 
 def _code(verb: type[Write], resource: ResourceType) -> str:

@@ -126,9 +126,9 @@ class Router:
             self._wake_replica(podclique, AT_ONCE if counted else SOON)
 
     def _service_changed(self, old: Child | None, new: Child | None) -> None:
-        child = new or old
-        assert child is not None
-        self._wake_owner(child.namespace, child.wire["metadata"].get("labels") or {}, SOON)
+        for child in (new, old):
+            if child is not None:
+                self._wake_owner(child.namespace, child.wire["metadata"].get("labels") or {}, SOON)
 
     def _autoscaler_changed(self, old: Child | None, new: Child | None) -> None:
         child = new or old

@@ -12,6 +12,7 @@ from grove.runtime.writes import Create, Patch, Write
 FIELD_MANAGER = labels.MANAGED_BY_GROVE
 """Name under which the API server records our writes in metadata.managedFields."""
 
+_WHOLE = ("selector",)  # where a key that somebody adds takes away from what is ours
 _AUTOSCALER_MANAGERS = ("kube-controller-manager",)  # the HorizontalPodAutoscaler controller writes through /scale
 
 
@@ -22,7 +23,11 @@ def ensure(resource: ResourceType, live: Mapping[str, Any] | None, desired: dict
     if live["metadata"].get("deletionTimestamp"):
         return []
     spec = live.get("spec") or {}
-    changes = {k: replacement(spec.get(k), v) for k, v in desired["spec"].items() if not covers(spec.get(k), v)}
+    changes = {
+        key: replacement(spec.get(key), value)
+        for key, value in desired["spec"].items()
+        if not covers(spec.get(key), value) or (key in _WHOLE and spec.get(key) != value)
+    }
     return patch_for(resource, live, desired, changes)
 
 

@@ -69,7 +69,8 @@ def test_defaults_of_the_api_server_are_no_difference() -> None:
 
 
 def test_a_changed_field_is_set_right_and_nothing_else() -> None:
-    live = service(publishNotReadyAddresses=False, selector={"app": "other"})
+    selector = {**service()["spec"]["selector"], "app": "other"}  # one key more and it selects no pod
+    live = service(publishNotReadyAddresses=False, selector=selector)
     after = applied(live, ensure(SERVICE, live, headless_service(TPL, 0)))
     assert after["spec"] == service()["spec"]
 
