@@ -2,11 +2,12 @@
 
 import asyncio
 import datetime
+import inspect
 import random
 import time as wall
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, cast
+from typing import Any, Concatenate, ParamSpec, cast
 from unittest.mock import patch
 
 import aiohttp
@@ -27,6 +28,7 @@ from grove.runtime.client import Client
 from grove.runtime.resources import ResourceType
 from tests.fake_api import FakeApi, PodSimulator, Scale
 from tests.fake_api.objects import merge_patch
+from tests.fake_api.virtual import run
 from tests.fake_api.wire import ConnectionLostError, Reply, Session
 from tests.unit.expectations import Watchdog, differences
 from tests.unit.support import Object
@@ -197,24 +199,25 @@ class Cluster:
         assert not late, f"not idle: {late}"
 
 
-def in_cluster(
-    test: Callable[[Cluster], Awaitable[None]],
-) -> Callable[[], None]:
-    """Decorate an async test: it gets a cluster with one operator at work, in virtual time."""
+P = ParamSpec("P")
 
-    def wrapper() -> None:
-        from tests.fake_api.virtual import run
 
-        async def main() -> None:
-            cluster = Cluster()
-            cluster.start()
-            try:
-                await test(cluster)
-            finally:
-                await cluster.close()
+def in_cluster(test: Callable[Concatenate[Cluster, P], Awaitable[None]]) -> Callable[P, None]:
+    """Decorate an async test: its first argument is a cluster with one operator at work, in virtual time."""
 
+    async def main(*args: P.args, **kwargs: P.kwargs) -> None:
+        cluster = Cluster()
+        cluster.start()
+        try:
+            await test(cluster, *args, **kwargs)
+        finally:
+            await cluster.close()
+
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
         with virtual_clock():
-            run(main())
+            run(main(*args, **kwargs))
 
     wrapper.__name__ = test.__name__
+    signature = inspect.signature(test)
+    wrapper.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
     return wrapper
