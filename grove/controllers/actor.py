@@ -11,7 +11,7 @@ from grove.controllers.world import World
 from grove.plan.diff import covers
 from grove.runtime.apply import Result, apply
 from grove.runtime.client import Client
-from grove.runtime.events import EventRecorder
+from grove.runtime.events import EventRecorder, shorten
 from grove.runtime.resources import ResourceType, reference_to
 from grove.runtime.writes import Create, Delete, Patch, Write
 
@@ -215,7 +215,8 @@ def _failure(result: Result) -> Failure | None:
         return Failure(code, f"{what}: not tried, since others failed", write.name, passing=True)
     if error is None:
         return None
-    text = f"{type(write).__name__.lower()} {what}: {error.message or error.reason or error}"
+    # The API server repeats a value it refuses, however long: ten such texts would not fit into a status.
+    text = shorten(f"{type(write).__name__.lower()} {what}: {error.message or error.reason or error}")
     if error.is_namespace_terminating:
         return Failure(code, text, write.name, passing=True, news_come=_TERMINATING_SECONDS)
     # The `test` of a JSON patch failed, or the uid of a merge patch: the object is not what it was.
