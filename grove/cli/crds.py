@@ -57,9 +57,12 @@ def _check(folder: Path, manifests: dict[str, str]) -> None:
 
 
 def _write(folder: Path, manifests: dict[str, str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for name, text in manifests.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+        except OSError as exc:
+            raise click.ClickException(f"cannot write {folder / name}: {exc.strerror}") from exc
         click.echo(f"{folder / name}: {len(text.encode()) / 1024:.0f} KiB")
 
 

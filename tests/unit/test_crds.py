@@ -241,6 +241,15 @@ def test_the_output_does_not_depend_on_hash_order() -> None:
     assert len(outputs) == 1
 
 
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    result = CliRunner().invoke(crds, ["-o", str(file / "crds")])
+    assert result.exit_code == 1
+    assert f"cannot write {file / 'crds'}" in result.output
+    assert isinstance(result.exception, SystemExit)
+
+
 def test_crds_writes_what_check_accepts(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "crds"
     result = CliRunner().invoke(crds, ["-o", str(folder)])
