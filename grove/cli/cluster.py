@@ -1,5 +1,6 @@
 """`grove cluster`: the embedded Kubernetes cluster for demos and tests."""
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -63,7 +64,7 @@ def up(name: str | None, directory: Path, node_count: int | None) -> None:
         status = Cluster(name, directory, click.echo).up(node_count)
     took = time.monotonic() - began
     click.echo(f"cluster {status.name}: {status.server}, {status.nodes[0]} nodes Ready ({took:.1f} s)")
-    click.echo(f"export KUBECONFIG={status.kubeconfig}")
+    click.echo(f"export KUBECONFIG={shlex.quote(str(status.kubeconfig))}")
 
 
 @cluster.command()

@@ -1,6 +1,7 @@
 """`grove demo`: a PodCliqueSet from YAML to running pods, on a Kubernetes of this machine."""
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -118,9 +119,9 @@ class _Demo:
                 gangs="one gang" if len(picture.gangs) == 1 else f"{len(picture.gangs)} gangs",
                 took=time.monotonic() - self._began,
                 name=NAME,
-                kubeconfig=cluster.kubeconfig,
-                programs=self._kubectl.parent,
-                down="make cluster-down" if in_checkout else f"grove cluster down --dir {self._directory}",
+                kubeconfig=_quoted(cluster.kubeconfig),
+                programs=_quoted(self._kubectl.parent),
+                down="make cluster-down" if in_checkout else f"grove cluster down --dir {_quoted(self._directory)}",
             )
         )
 
@@ -244,3 +245,8 @@ class _Line:
     def done(self, text: str) -> None:
         """End the line; it tells how long the step took."""
         click.echo(f"{self._start}{self._label:<9} {text} ({time.monotonic() - self._began:.1f} s)")
+
+
+def _quoted(path: Path) -> str:
+    """The path as one word of a shell."""
+    return shlex.quote(str(path))

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import shutil
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import yaml
 from click.testing import CliRunner
 
 from grove.cli.cluster import cluster as command
-from grove.cluster import binaries, client, config, nodes, processes
+from grove.cluster import binaries, client, cluster, config, nodes, processes
 from grove.cluster.lock import exclusive
 
 
@@ -185,3 +186,17 @@ def test_command_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert no_programs.exit_code == 1
     assert no_programs.output.startswith(f"Error: KUBEBUILDER_ASSETS is {tmp_path}, which has no kube-apiserver")
     assert CliRunner().invoke(command, ["status", "--dir", str(tmp_path / "x")]).exit_code == 3
+
+
+def test_what_up_says_to_type_is_one_command_even_in_a_folder_with_a_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "my cluster" / "kubeconfig"
+    found = cluster.Status("grove", "running", {}, "https://127.0.0.1:1", (1, 1), file)
+    monkeypatch.setattr(cluster.Cluster, "up", lambda *_: found)
+    result = CliRunner().invoke(command, ["up", "--dir", str(file.parent)])
+    typed = result.output.splitlines()[-1]
+    shown = subprocess.run(
+        ["sh", "-c", f'{typed}; printf %s "$KUBECONFIG"'], check=True, capture_output=True, text=True
+    )
+    assert shown.stdout == str(file)
