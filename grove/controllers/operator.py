@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 _SET_DUTY = 30.0  # a pass over a large set looks at all its children, mostly to count them: 3 % of a core will do
 _PATIENT_SECONDS = 5.0
+_REPLICAS_AT_ONCE = 32  # a pass over a replica is a few writes one after the other: it mostly waits
 _SILENT_SECONDS = 180.0
 _STUCK_SECONDS = 300.0
 _ANYWHERE = "0.0.0.0"  # noqa: S104
@@ -64,7 +65,7 @@ class Controllers:
             sets.reconcile, name="podcliqueset", concurrency=syncs.pod_clique_set.concurrent_syncs, duty=_SET_DUTY
         )
         self.replicas: WorkQueue[ReplicaKey] = WorkQueue(
-            replicas.reconcile, name="podcliqueset-replica", concurrency=syncs.pod_clique_set.concurrent_syncs
+            replicas.reconcile, name="podcliqueset-replica", concurrency=_REPLICAS_AT_ONCE
         )
         self.scaling_groups: WorkQueue[Name] = WorkQueue(
             groups.reconcile,
