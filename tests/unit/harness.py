@@ -5,6 +5,7 @@ import datetime
 import inspect
 import random
 import time as wall
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Concatenate, ParamSpec, cast
@@ -171,7 +172,22 @@ class Cluster:
         live = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
         return sorted(live, key=lambda pod: int(pod["metadata"]["labels"]["grove.io/podclique-pod-index"]))
 
+    def uids(self) -> dict[str, str]:
+        """uid of every pod by name."""
+        return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in self.api.objects(POD)}
+
+    def committed(self, since: int = 0) -> Counter[str]:
+        """What operators wrote, but events, by verb and resource; `since` leaves out so many requests to write."""
+        done = [write for write in self.api.writes()[since:] if write.status < 300 and write.resource != "events"]
+        return Counter(f"{write.verb} {write.resource} {write.subresource}".strip() for write in done)
+
     # Waiting and checking
+
+    async def up(self, obj: Object) -> None:
+        """Create a set and wait until it is what it should be."""
+        self.create(obj)
+        await self.quiet()
+        await self.check({obj["metadata"]["name"]: obj})
 
     async def quiet(self) -> None:
         """Return once nothing is written any more, not even after the longest wait; raises TimeoutError."""

@@ -34,12 +34,6 @@ def plain(obj: Object) -> Object:
     return result
 
 
-async def settled(cluster: Cluster) -> None:
-    cluster.create(SET)
-    await cluster.quiet()
-    await cluster.check({"web": SET})
-
-
 # What was deleted comes back
 
 
@@ -59,7 +53,7 @@ async def settled(cluster: Cluster) -> None:
 )
 @in_cluster
 async def test_what_was_deleted_comes_back(cluster: Cluster, resource: ResourceType, name: str) -> None:
-    await settled(cluster)
+    await cluster.up(SET)
     before = cluster.get(resource, name)
     cluster.delete(resource, name)
     await cluster.quiet()
@@ -72,7 +66,7 @@ async def test_what_was_deleted_comes_back(cluster: Cluster, resource: ResourceT
 
 @in_cluster
 async def test_everything_that_was_deleted_comes_back(cluster: Cluster) -> None:
-    await settled(cluster)
+    await cluster.up(SET)
     for resource in CHILDREN:
         for name in cluster.names(resource):
             if cluster.api.find(resource, "default", name) is not None:
@@ -123,7 +117,7 @@ CHANGES: dict[str, tuple[ResourceType, str, Object]] = {
 @pytest.mark.parametrize("case", CHANGES)
 @in_cluster
 async def test_what_was_changed_is_put_right(cluster: Cluster, case: str) -> None:
-    await settled(cluster)
+    await cluster.up(SET)
     resource, name, change = CHANGES[case]
     before = cluster.get(resource, name)
     cluster.patch(resource, name, change)
@@ -146,7 +140,7 @@ STATUSES: dict[str, tuple[ResourceType, str, Object]] = {
 @pytest.mark.parametrize("case", STATUSES)
 @in_cluster
 async def test_a_status_that_others_wrote_is_put_right(cluster: Cluster, case: str) -> None:
-    await settled(cluster)
+    await cluster.up(SET)
     resource, name, change = STATUSES[case]
     before = cluster.get(resource, name)
     cluster.patch(resource, name, {"status": change}, status=True)
@@ -157,7 +151,7 @@ async def test_a_status_that_others_wrote_is_put_right(cluster: Cluster, case: s
 
 @in_cluster
 async def test_a_pod_that_lost_its_gang_gets_it_back(cluster: Cluster) -> None:
-    await settled(cluster)
+    await cluster.up(SET)
     (pod, _) = cluster.pods_of("web-0-a")
     cluster.patch(POD, pod["metadata"]["name"], {"metadata": {"labels": {"grove.io/podgang": "other"}}})
     await cluster.quiet()
@@ -178,7 +172,7 @@ EXTRAS: dict[str, Object] = {
 @pytest.mark.parametrize("extra", EXTRAS)
 @in_cluster
 async def test_what_others_add_stays(cluster: Cluster, extra: str) -> None:
-    await settled(cluster)
+    await cluster.up(SET)
     sent = len(cluster.api.writes())
     marked = {}
     for resource in CHILDREN:
@@ -191,7 +185,7 @@ async def test_what_others_add_stays(cluster: Cluster, extra: str) -> None:
 
 @in_cluster
 async def test_conditions_of_others_stay(cluster: Cluster) -> None:
-    await settled(cluster)
+    await cluster.up(SET)
     foreign = {
         "type": "Foreign",
         "status": "True",
@@ -217,7 +211,7 @@ async def test_conditions_of_others_stay(cluster: Cluster) -> None:
 
 @in_cluster
 async def test_a_touch_costs_nothing(cluster: Cluster) -> None:
-    await settled(cluster)
+    await cluster.up(SET)
     sent = len(cluster.api.writes())
     cluster.patch(PODCLIQUESET, "web", {"metadata": {"annotations": {"grove.io/reconcile-trigger": "1"}}})
     await cluster.quiet()
@@ -226,7 +220,7 @@ async def test_a_touch_costs_nothing(cluster: Cluster) -> None:
 
 @in_cluster
 async def test_labels_of_the_set_reach_its_gangs(cluster: Cluster) -> None:
-    await settled(cluster)
+    await cluster.up(SET)
     cluster.patch(PODCLIQUESET, "web", {"metadata": {"labels": {"team": "x"}, "annotations": {"note": "y"}}})
     await cluster.quiet()
     for name in ("web-0", "web-0-g-0"):
@@ -264,7 +258,7 @@ USER: dict[str, tuple[Callable[[Object], Any], Callable[[Cluster], bool]]] = {
 @pytest.mark.parametrize("case", USER)
 @in_cluster
 async def test_what_the_user_changes_reaches_the_children(cluster: Cluster, case: str) -> None:
-    await settled(cluster)
+    await cluster.up(SET)
     change, reached = USER[case]
     spec = copy(SET["spec"])
     change(spec)
