@@ -116,14 +116,13 @@ class Router:
                 self._wake_replica(podclique, AT_ONCE if new is None else SOON)
 
     def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
-        pod = new or old
-        assert pod is not None
         if old is not None and new is not None and replace(old, resource_version=new.resource_version) == new:
             return
         counted = old is None or new is None or old.active != new.active or old.gang != new.gang
-        for podclique in self._world.podcliques.by_index("uid", pod.owner_uid):
-            self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE if counted else SOON)
-            self._wake_replica(podclique, AT_ONCE if counted else SOON)
+        for owner in {seen.owner_uid for seen in (old, new) if seen is not None}:  # a pod may be taken from its owner
+            for podclique in self._world.podcliques.by_index("uid", owner):
+                self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE if counted else SOON)
+                self._wake_replica(podclique, AT_ONCE if counted else SOON)
 
     def _service_changed(self, old: Child | None, new: Child | None) -> None:
         for child in (new, old):

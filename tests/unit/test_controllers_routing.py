@@ -5,9 +5,9 @@ import pytest
 from grove.api import labels
 from grove.controllers.routing import Router, Wake
 from grove.controllers.world import World
-from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP
+from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP
 from grove.runtime.resources import ResourceType
-from tests.unit.support import Object, Paper, clique, group, pod_set
+from tests.unit.support import Object, Paper, clique, group, pod_set, pod_wire
 
 PAPER = Paper.of(pod_set(clique("a"), clique("b"), groups=[group("g", ["b"])]))
 GROUP = PAPER.scaling_groups["web-0-g"].wire
@@ -38,7 +38,7 @@ class Woken:
         merged = {**metadata["labels"], **tags}
         metadata["labels"] = {key: value for key, value in merged.items() if value is not None}
         self.world.take(resource, {**obj, "metadata": metadata})
-        return self.keys
+        return self.keys.copy()
 
 
 REPLICA = ("replica", "default", "web", 0)
@@ -61,6 +61,16 @@ def test_a_member_that_loses_its_group_wakes_the_group(value: str | None) -> Non
     woken = Woken()
     woken.by(PODCLIQUE, MEMBER, 2)
     assert ("group", "default", "web-0-g") in woken.by(PODCLIQUE, MEMBER, 3, **{labels.SCALING_GROUP: value})
+
+
+def test_a_pod_taken_from_its_podclique_wakes_it() -> None:
+    woken = Woken()
+    woken.by(PODCLIQUE, STANDALONE, 2)
+    pod = pod_wire(PAPER.podcliques["web-0-a"], 0)
+    woken.by(POD, pod, 3)
+    free = {**pod, "metadata": {**pod["metadata"], "ownerReferences": []}}
+    assert woken.by(POD, free, 4) == {("podclique", "default", "web-0-a"), REPLICA}
+    assert woken.by(POD, free, 5, some="label") == set()
 
 
 def test_news_without_a_change_of_labels_wake_nobody_else() -> None:
