@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 
+from tests.cluster.operators import OperatorProcess
 from tests.cluster.workloads import clique, group, podcliqueset, workload
 from tests.cluster.workspace import CHILDREN, Object, Workspace, is_ready, uid, uids, verdict
 
@@ -196,3 +197,60 @@ def test_unicode_and_a_large_object(workspace: Workspace) -> None:
     for pod in workspace.clique_pods("w-0-a"):
         assert pod["metadata"]["annotations"].items() >= notes.items()
     assert workspace.get("pg", "w-0")["metadata"]["annotations"] == {"example.com/note": notes["example.com/note"]}
+
+
+GO_HASH = "57bd44b6dbd69587cf76"
+
+
+def as_the_go_operator_left_it(workspace: Workspace, name: str) -> None:
+    """Give a set's children what the Go operator writes otherwise: hash values, finalizers, no record of replicas."""
+    told = {"currentPodTemplateHash": GO_HASH, "currentPodCliqueSetGenerationHash": "5d9f8c"}
+    workspace.patch("pcs", name, {"status": {"currentGenerationHash": "5d9f8c"}}, "status")
+    for kind, finalizer in (("pclq", "podclique"), ("pcsg", "podcliquescalinggroup")):
+        metadata: Object = {
+            "annotations": {"grove.io/template-replicas": None},
+            "finalizers": [f"grove.io/{finalizer}.grove.io"],
+        }
+        for child in workspace.names(kind):
+            workspace.patch(kind, child, {"metadata": metadata})
+    hashed = {"metadata": {"labels": {"grove.io/pod-template-hash": GO_HASH}}}
+    for podclique in workspace.names("pclq"):
+        workspace.patch("pclq", podclique, hashed)
+        workspace.patch("pclq", podclique, {"status": told}, "status")
+    for pod in workspace.names("pod"):
+        workspace.patch("pod", pod, hashed)
+
+
+def test_a_set_of_the_go_operator_is_taken_over(workspace: Workspace, operator: OperatorProcess) -> None:
+    """No pod restarts, a number that was scaled is no change of the template, and deleting leaves nothing."""
+    workspace.create("pcs", workload())
+    pods = workspace.settled("w", 10)
+    with operator.stopped():
+        as_the_go_operator_left_it(workspace, "w")
+        workspace.scale("pclq", "w-0-a", 3)
+    workspace.reads("pclq", "w-0-a", replicas=3, readyReplicas=3)
+    workspace.reads("pcs", "w", replicas=1, availableReplicas=1)
+    assert uids(pods) < uids(workspace.pods())
+    pclq = workspace.get("pclq", "w-0-a")
+    assert pclq["spec"]["replicas"] == 3
+    assert pclq["metadata"]["annotations"]["grove.io/template-replicas"] == "2"
+    assert pclq["metadata"]["labels"]["grove.io/pod-template-hash"] != GO_HASH
+    workspace.delete("pcs", "w")
+    workspace.gone("w")
+
+
+def test_hashes_of_the_go_operator_are_replaced_in_place(workspace: Workspace, operator: OperatorProcess) -> None:
+    """Its pods run what the template asks for, so they are not stale: they get our hash and count as updated."""
+    workspace.create("pcs", workload())
+    pods = workspace.settled("w", 10)
+    with operator.stopped():
+        as_the_go_operator_left_it(workspace, "w")
+
+    def all_ours() -> bool:
+        ours = {pclq["metadata"]["labels"]["grove.io/pod-template-hash"] for pclq in workspace.items("pclq")}
+        theirs = {pod["metadata"]["labels"]["grove.io/pod-template-hash"] for pod in workspace.pods()}
+        assert theirs == ours, f"pods have {theirs}, cliques {ours}"
+        return GO_HASH not in ours
+
+    workspace.wait(all_ours, "cliques and pods have our hashes", 20)
+    assert uids(workspace.settled("w", 10)) == uids(pods)
