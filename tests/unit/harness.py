@@ -189,6 +189,10 @@ class Cluster:
         await self.quiet()
         await self.check({obj["metadata"]["name"]: obj})
 
+    async def rest(self, seconds: float) -> None:
+        """Let time go by."""
+        await asyncio.sleep(seconds)
+
     async def quiet(self) -> None:
         """Return once nothing is written any more, not even after the longest wait; raises TimeoutError."""
         async with asyncio.timeout(60 * LONG):
