@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grove.api import labels
@@ -137,6 +137,7 @@ def test_a_stray_gets_its_gang_back() -> None:
     )
 
 
+@settings(deadline=None)
 @given(st.integers(0, 8), st.sets(st.integers(0, 12)))
 def test_as_many_pods_as_asked_for(wanted: int, present: set[int]) -> None:
     owner = podclique(wanted)
