@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from grove.plan.conditions import Want, is_true, merged
@@ -81,13 +81,11 @@ def test_a_number_beyond_all_quantities_is_a_word() -> None:
     assert not covers("1" * 40, "1" * 39 + "2")
 
 
-@settings(deadline=None)
 @given(JSON)
 def test_everything_covers_itself(value: Any) -> None:
     assert covers(value, value)
 
 
-@settings(deadline=None)
 @given(OBJECTS, OBJECTS)
 def test_a_patched_object_covers_the_patch(live: Any, desired: Any) -> None:
     assert covers(merge_patch(live, desired), desired)
@@ -96,19 +94,16 @@ def test_a_patched_object_covers_the_patch(live: Any, desired: Any) -> None:
 # Merge patches (RFC 7386)
 
 
-@settings(deadline=None)
 @given(OBJECTS, OBJECTS)
 def test_a_replacement_makes_the_live_value_the_desired_one(live: dict[str, Any], desired: dict[str, Any]) -> None:
     assert merge_patch(live, replacement(live, desired)) == desired
 
 
-@settings(deadline=None)
 @given(JSON, JSON)
 def test_a_replacement_inside_of_an_object(live: Any, desired: Any) -> None:
     assert merge_patch({"key": live}, {"key": replacement(live, desired)}) == {"key": desired}
 
 
-@settings(deadline=None)
 @given(OBJECTS)
 def test_a_replacement_of_what_is_right_is_empty(value: dict[str, Any]) -> None:
     assert replacement(value, value) == {}
@@ -123,7 +118,6 @@ def test_a_replacement_says_no_more_than_needed() -> None:
     }
 
 
-@settings(deadline=None)
 @given(TEXTS, TEXTS, st.sets(st.sampled_from(["k1", "k2", "k3", "k4"])))
 def test_a_map_patch_sets_ours_and_leaves_others(live: Any, desired: Any, owned: set[str]) -> None:
     result = merge_patch(live, map_patch(live, desired, owned))
@@ -131,7 +125,6 @@ def test_a_map_patch_sets_ours_and_leaves_others(live: Any, desired: Any, owned:
     assert result == {**foreign, **desired}
 
 
-@settings(deadline=None)
 @given(TEXTS, TEXTS, st.sets(st.sampled_from(["k1", "k2", "k3", "k4"])))
 def test_a_map_patch_is_empty_once_applied(live: Any, desired: Any, owned: set[str]) -> None:
     result = merge_patch(live, map_patch(live, desired, owned))

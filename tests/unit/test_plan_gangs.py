@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from grove.api import labels
@@ -293,7 +293,6 @@ def test_foreign_gates_hold_nobody_up_and_are_no_business_of_ours() -> None:
     assert lifted(made, "web-0") == BASE
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["missing", "gated", "open", "ready", "deleting", "failed"]), min_size=8, max_size=8),
     st.booleans(),

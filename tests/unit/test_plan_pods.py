@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from grove.api import labels
@@ -137,7 +137,6 @@ def test_a_stray_gets_its_gang_back() -> None:
     )
 
 
-@settings(deadline=None)
 @given(st.integers(0, 8), st.sets(st.integers(0, 12)))
 def test_as_many_pods_as_asked_for(wanted: int, present: set[int]) -> None:
     owner = podclique(wanted)
@@ -279,6 +278,7 @@ def test_scale_in_order() -> None:
     ordered = [
         pod(owner, 0, created="2026-09-01T00:00:09Z"),
         pod(owner, 1, created="2026-09-01T00:00:01Z"),
+        pod(owner, 10, gated=False, phase="Unknown"),
         pod(owner, 2, node="node-1"),
         pod(owner, 3, node="node-1", phase="Unknown"),
         pod(owner, 4, node="node-1", phase="Running", labels_=stale),

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from grove.plan.podclique import clique_of
@@ -127,7 +127,6 @@ def test_a_resize_moves_nobody() -> None:
 SIZES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), min_size=1, max_size=5)
 
 
-@settings(deadline=None)
 @given(SIZES)
 def test_ranks_are_unique_and_dense_at_the_template_s_size(sizes: list[tuple[int, int]]) -> None:
     total = sum(count for count, _ in sizes)
