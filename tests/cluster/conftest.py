@@ -81,7 +81,7 @@ def workspace(cluster: Harness, namespace: str, operator: OperatorProcess) -> It
         operator.start()
     workspace = Workspace(cluster, namespace, operator)
     yield workspace
-    workspace.close_rooms()
+    workspace.close()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,11 +6,10 @@ import pytest
 
 from tests.cluster.operators import OperatorProcess
 from tests.cluster.workloads import clique, group, podcliqueset, workload
-from tests.cluster.workspace import CHILDREN, Object, Workspace, is_ready, uid, uids, verdict
+from tests.cluster.workspace import CHILDREN, HOLD, Object, Workspace, is_ready, uid, uids, verdict
 
 SCALER: Object = {"minReplicas": 2, "maxReplicas": 4}
 MARK = {"example.com/mark": "mine"}
-HOLD = ["example.com/hold"]
 
 
 def new_image(pcs: Object) -> None:
@@ -28,8 +27,9 @@ def observed(workspace: Workspace, name: str, generation: int) -> None:
 def test_the_users_object_stays_the_users(workspace: Workspace) -> None:
     """The operator writes its status and nothing else: no default, no annotation, no finalizer, no new generation."""
     pcs = podcliqueset("u", clique("a", 2), clique("b"), group("g", "b"))
-    pcs["metadata"] |= {"annotations": {"team": "red"}, "labels": {"app": "u"}, "finalizers": HOLD}
-    created = workspace.create("pcs", pcs)
+    pcs["metadata"] |= {"annotations": {"team": "red"}, "labels": {"app": "u"}}
+    workspace.create("pcs", pcs)
+    created = workspace.hold("pcs", "u")
     workspace.settled("u", 3)
     now = workspace.get("pcs", "u")
     for both in (created, now):
@@ -39,7 +39,6 @@ def test_the_users_object_stays_the_users(workspace: Workspace) -> None:
     assert now == created
     assert now["metadata"]["generation"] == 1
     assert "minAvailable" not in now["spec"]["template"]["cliques"][1]["spec"], "defaults are applied in mind only"
-    workspace.patch("pcs", "u", {"metadata": {"finalizers": None}})
 
 
 def test_what_others_put_on_our_objects_survives(workspace: Workspace) -> None:
@@ -49,9 +48,9 @@ def test_what_others_put_on_our_objects_survives(workspace: Workspace) -> None:
     )
     workspace.settled("o", 4)
     marked = {(kind, name) for kind in CHILDREN for name in workspace.names(kind, "app.kubernetes.io/part-of=o")}
-    body = {"metadata": {"labels": MARK, "annotations": MARK, "finalizers": HOLD}}
     for kind, name in marked:
-        workspace.patch(kind, name, body)
+        workspace.hold(kind, name)
+        workspace.patch(kind, name, {"metadata": {"labels": MARK, "annotations": MARK}})
     foreign = {
         "type": "example.com/Checked",
         "status": "True",
@@ -72,11 +71,10 @@ def test_what_others_put_on_our_objects_survives(workspace: Workspace) -> None:
     for kind, name in marked:
         metadata = workspace.get(kind, name)["metadata"]
         assert metadata["labels"].items() >= MARK.items(), f"{kind} {name}"
-        assert metadata["annotations"].items() >= MARK.items() or kind == "pg", f"{kind} {name}"
+        assert metadata["annotations"].items() >= MARK.items(), f"{kind} {name}"
         assert metadata["finalizers"] == HOLD, f"{kind} {name}"
         if (kind, name) in conditioned:
             assert workspace.get(kind, name)["status"]["conditions"][0] == foreign
-        workspace.patch(kind, name, {"metadata": {"finalizers": None}})
 
 
 def test_what_was_edited_or_deleted_by_hand_is_put_right(workspace: Workspace) -> None:

@@ -1,7 +1,7 @@
 """Pods that fail, are evicted, deleted or never finish dying are replaced, and only they."""
 
 from tests.cluster.workloads import clique, podcliqueset
-from tests.cluster.workspace import Object, Workspace, index, is_ready, uid, uids
+from tests.cluster.workspace import HOLD, Object, Workspace, index, is_ready, uid, uids
 
 
 def replaced(workspace: Workspace, before: list[Object], lost: set[int]) -> list[Object]:
@@ -46,16 +46,19 @@ def test_a_pod_that_does_not_finish_dying_is_replaced_and_not_counted(workspace:
     workspace.create("pcs", podcliqueset("p", clique("a", 3)))
     pods = workspace.settled("p", 3)
     stuck = pods[0]["metadata"]["name"]
-    workspace.patch("pod", stuck, {"metadata": {"finalizers": ["example.com/hold"]}})
+    before = workspace.revision()
+    workspace.hold("pod", stuck)
     workspace.delete("pod", stuck)
     replaced(workspace, pods, {0})
     workspace.settled("p", 3)
-    status = workspace.get("pclq", "p-0-a")["status"]
-    assert [status[f"{kind}eplicas"] for kind in ("r", "readyR", "scheduledR", "updatedR")] == [3, 3, 3, 3]
+    workspace.reads("pclq", "p-0-a", replicas=3, readyReplicas=3, scheduledReplicas=3, updatedReplicas=3)
     old = workspace.get("pod", stuck)
-    assert old["metadata"]["finalizers"] == ["example.com/hold"]
+    assert old["metadata"]["finalizers"] == HOLD
     assert is_ready(old), "it would have been counted as ready"
-    workspace.patch("pod", stuck, {"metadata": {"finalizers": None}})
+    told = [change.object["status"] for change in workspace.changes(before, "pclq")]
+    assert told
+    assert max(status[field] for status in told for field in ("replicas", "readyReplicas", "scheduledReplicas")) == 3
+    workspace.release("pod", stuck)
     workspace.wait(lambda: len(workspace.items("pod")) == 3, "it is gone")
 
 

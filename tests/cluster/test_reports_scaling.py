@@ -8,7 +8,7 @@ import yaml
 from tests.cluster.harness import ApiStatus, Harness
 from tests.cluster.operators import OperatorProcess
 from tests.cluster.workloads import clique, group, podcliqueset, workload
-from tests.cluster.workspace import CHILDREN, Object, Workspace, index, is_active, is_ready, uid, uids
+from tests.cluster.workspace import CHILDREN, HOLD, Object, Workspace, index, is_active, is_ready, uid, uids
 
 SLOW_END = {"sim.test/term-delay": "60s"}
 """Annotation of pods that take a minute to end."""
@@ -215,7 +215,7 @@ def test_s16_nothing_is_written_to_what_is_being_deleted(workspace: Workspace) -
     workspace.create("pcs", podcliqueset("s", clique("a", 2)))
     workspace.until("pclq", "s-0-a", lambda pclq: pclq["status"]["lastErrors"] != [], "its pods are refused")
     for kind, name in (("pcs", "s"), ("pclq", "s-0-a")):
-        workspace.patch(kind, name, {"metadata": {"finalizers": ["example.com/hold"]}})
+        workspace.hold(kind, name)
     workspace.delete("pcs", "s")
     workspace.delete("pclq", "s-0-a")
     before = workspace.revision()
@@ -226,8 +226,8 @@ def test_s16_nothing_is_written_to_what_is_being_deleted(workspace: Workspace) -
     changes = workspace.changes(before, "pcs", "pclq", "pod")
     assert [change.name for change in changes if not change.name.startswith("next")] == []
     for kind, name in (("pclq", "s-0-a"), ("pcs", "s")):
-        assert workspace.get(kind, name)["metadata"]["finalizers"] == ["example.com/hold"]
-        workspace.patch(kind, name, {"metadata": {"finalizers": None}})
+        assert workspace.get(kind, name)["metadata"]["finalizers"] == HOLD
+        workspace.release(kind, name)
     workspace.gone("s")
 
 

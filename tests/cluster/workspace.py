@@ -34,6 +34,9 @@ PATHS = {
 CHILDREN = ("pcsg", "pclq", "pg", "pod", "svc", "hpa")
 """The kinds that the operator makes."""
 
+HOLD = ["example.com/hold"]
+"""The finalizers that `Workspace.hold` sets."""
+
 MERGE = "application/merge-patch+json"
 
 _rooms = itertools.count()
@@ -81,6 +84,7 @@ class Workspace:
         self._watching = _WatchingClient(cluster.kubeconfig)
         self._fences = 0
         self._rooms: list[str] = []
+        self._held: set[tuple[str, str]] = set()
 
     # -- objects -------------------------------------------------------------------------------------------------
 
@@ -145,6 +149,23 @@ class Workspace:
     def scale(self, kind: str, name: str, replicas: int) -> None:
         """Set replicas through /scale."""
         self.patch(kind, name, {"spec": {"replicas": replicas}}, "scale")
+
+    def hold(self, kind: str, name: str) -> Object:
+        """Put somebody's finalizer on an object. What is still held when the test ends is released."""
+        self._held.add((kind, name))
+        return self.patch(kind, name, {"metadata": {"finalizers": HOLD}})
+
+    def release(self, kind: str, name: str) -> None:
+        """Take all finalizers off an object; it may be gone."""
+        self._held.discard((kind, name))
+        if self.find(kind, name):
+            self.patch(kind, name, {"metadata": {"finalizers": None}})
+
+    def close(self) -> None:
+        """Leave nothing that would keep the namespace or matter to other tests."""
+        self.close_rooms()
+        for kind, name in list(self._held):
+            self.release(kind, name)
 
     def delete(self, kind: str, name: str, policy: str = "Background", grace_seconds: int | None = None) -> None:
         """Delete an object; `policy` is the propagationPolicy."""
