@@ -18,6 +18,12 @@ from pydantic.alias_generators import to_camel
 Int32 = Annotated[int, Strict(), WithJsonSchema({"type": "integer", "format": "int32"})]
 Int64 = Annotated[int, Strict(), WithJsonSchema({"type": "integer", "format": "int64"})]
 Bool = Annotated[bool, Strict()]
+
+MAX_REPLICAS: Final = 10_000
+"""Most replicas of a set, a group or a clique. A PodGang names each of its pods, and with twice as many in one clique
+it would outgrow what the API server stores; a number beyond is a slip of the finger that would keep the operator busy
+for everybody.
+"""
 Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 """RFC 3339 in UTC with whole seconds, e.g. `2026-09-01T00:00:00Z`."""
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from grove.api.base import (
     CONDITION_LIST,
+    MAX_REPLICAS,
     Condition,
     Int32,
     Int64,
@@ -58,7 +59,7 @@ class PodCliqueSpec(KubeModel):
             "How many pods. Absent means 1; 0 means idle: no pods, and no part in the gang. "
             "In a set this is the starting value; scale the PodClique itself afterwards."
         ),
-        json_schema_extra={"minimum": 0},
+        json_schema_extra={"minimum": 0, "maximum": MAX_REPLICAS},
     )
     min_available: Int32 | None = Field(
         default=None,

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from grove.api.base import (
     CONDITION_LIST,
+    MAX_REPLICAS,
     Condition,
     Int32,
     Int64,
@@ -27,7 +28,7 @@ class PodCliqueScalingGroupSpec(KubeModel):
     replicas: Int32 = Field(
         default=1,
         description="How many copies of the cliques. 0 means idle. Belongs to whoever scales: kubectl, an autoscaler.",
-        json_schema_extra={"minimum": 0},
+        json_schema_extra={"minimum": 0, "maximum": MAX_REPLICAS},
     )
     min_available: Int32 = Field(
         default=1,

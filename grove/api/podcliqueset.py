@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 from grove.api import durations
 from grove.api.base import (
     CONDITION_LIST,
+    MAX_REPLICAS,
     Bool,
     Condition,
     Int32,
@@ -211,7 +212,7 @@ class PodCliqueScalingGroupConfig(KubeModel):
             "How many copies of the cliques. 0 means idle. "
             "This is the starting value; scale the PodCliqueScalingGroup itself afterwards."
         ),
-        json_schema_extra={"minimum": 0},
+        json_schema_extra={"minimum": 0, "maximum": MAX_REPLICAS},
     )
     min_available: Int32 = Field(
         default=1,
@@ -279,7 +280,7 @@ class PodCliqueSetSpec(KubeModel):
     replicas: Int32 = Field(
         default=0,
         description="How many copies of the whole system. Note the default of 0: nothing runs until it is set.",
-        json_schema_extra={"minimum": 0},
+        json_schema_extra={"minimum": 0, "maximum": MAX_REPLICAS},
     )
     update_strategy: UpdateStrategy | None = Field(
         default=None, description="How a changed template reaches the pods. Absent: RollingRecreate."

@@ -28,6 +28,11 @@ def pod_template_hash(
     return _digest(template)
 
 
+def is_ours(text: str) -> bool:
+    """Whether a hash was made here, and not by the Go operator, whose recipe cannot be repeated."""
+    return text.startswith(f"{_RECIPE}-")
+
+
 def generation_hash(pod_template_hashes: Iterable[str]) -> str:
     """Hash of a whole PodCliqueSet template: its cliques' hashes in template order."""
     return _digest(list(pod_template_hashes))

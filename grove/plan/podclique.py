@@ -6,6 +6,7 @@ from typing import Any
 from grove.api import labels, names
 from grove.api.labels import ConditionType, Reason
 from grove.api.podclique import PodClique
+from grove.plan.adoption import adopted_hash
 from grove.plan.conditions import Want, merged
 from grove.plan.diff import covers, replacement
 from grove.plan.kinds import PODCLIQUE
@@ -21,11 +22,16 @@ def ensure_podclique(live: PodClique | None, desired: dict[str, Any]) -> list[Wr
         return [Create(PODCLIQUE, desired)]
     if live.deleting:
         return []
+    adopted = adopted_hash(live, desired)
+    if adopted is not None:
+        annotations = {**desired["metadata"]["annotations"], labels.ADOPTED_TEMPLATE_HASH: adopted}
+        desired = {**desired, "metadata": {**desired["metadata"], "annotations": annotations}}
     want, have = desired["spec"], live.wire.get("spec") or {}
     changes = {
-        key: replacement(have.get(key), want.get(key))
+        key: change
         for key in ("roleName", "minAvailable", "podSpec")
-        if not covers(have.get(key), want.get(key)) or _stale(live, desired, key)
+        if (not covers(have.get(key), want.get(key)) or _stale(live, desired, key))
+        and (change := replacement(have.get(key), want.get(key))) != {}
     }
     if have.get("autoScalingConfig") != want.get("autoScalingConfig"):
         changes["autoScalingConfig"] = replacement(have.get("autoScalingConfig"), want.get("autoScalingConfig"))

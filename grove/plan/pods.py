@@ -9,6 +9,7 @@ from typing import Any
 from grove.api import labels, names
 from grove.api.labels import Env
 from grove.api.podclique import PodClique
+from grove.plan.adoption import translated
 from grove.plan.children import with_env
 from grove.plan.kinds import POD
 from grove.plan.observed import PodView
@@ -66,8 +67,11 @@ def plan_pods(
     refilled: set[int] = set()
     waits: list[float] = []
     taken = {pod.name: pod.index for pod in seen}
+    left: dict[int, list[PodView]] = {}
+    for pod in gone:
+        left.setdefault(pod.index, []).append(pod)
     for index in _lowest_free(slots, wanted - len(slots)):
-        before = [pod for pod in gone if pod.index == index]
+        before = left.get(index, [])
         wait = max(
             (pod.created + REFILL_SPACING - now for pod in before if pod.finished and not pod.deleting), default=0.0
         )
@@ -86,8 +90,8 @@ def plan_pods(
         pod for pod in gone if pod.finished and not pod.deleting and (full or pod.index in refilled or pod.index < 0)
     ]
     deletes = [_delete(pod, "surplus") for pod in victims] + [_delete(pod, "ended") for pod in leftovers]
-    strays = [pod for pod in slots.values() if pod.gang != podclique.labels.get(labels.PODGANG, "")]
-    return PodPlan((*creates, *deletes, *(_relabel(pod, podclique) for pod in strays)), min(waits, default=None))
+    relabels = [patch for pod in slots.values() if (patch := _relabel(pod, podclique)) is not None]
+    return PodPlan((*creates, *deletes, *relabels), min(waits, default=None))
 
 
 def pod_name(podclique: str, uid: str, index: int, predecessor: str, taken: Mapping[str, int]) -> str:
@@ -152,7 +156,9 @@ def build_pod(podclique: PodClique, index: int, name: str, rank_offset: RankOffs
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-_NOT_FOR_PODS = frozenset({labels.TEMPLATE_REPLICAS, "kubectl.kubernetes.io/last-applied-configuration"})
+_NOT_FOR_PODS = frozenset(
+    {labels.TEMPLATE_REPLICAS, labels.ADOPTED_TEMPLATE_HASH, "kubectl.kubernetes.io/last-applied-configuration"}
+)
 
 
 def _pod_env(podclique: PodClique, set_name: str, set_replica: str, service: str) -> list[dict[str, Any]]:
@@ -190,10 +196,15 @@ def _latest(uid: str, index: int, before: Sequence[PodView]) -> str:
     return last.uid if last else ""
 
 
-def _relabel(pod: PodView, podclique: PodClique) -> Patch:
-    """Give a pod back the gang it belongs to; without the label its gang would never be complete."""
-    body = {"metadata": {"labels": {labels.PODGANG: podclique.labels.get(labels.PODGANG)}}}
-    return Patch(POD, pod.namespace, pod.name, body, uid=pod.uid)
+def _relabel(pod: PodView, podclique: PodClique) -> Patch | None:
+    """Give a pod the labels it lacks: its gang, which could not be complete without, and our hash for a foreign one."""
+    wanted = {
+        labels.PODGANG: (pod.gang, podclique.labels.get(labels.PODGANG, "")),
+        labels.POD_TEMPLATE_HASH: (pod.template_hash, translated(podclique, pod.template_hash)),
+    }
+    changes = {label: want for label, (have, want) in wanted.items() if have != want}
+    body = {"metadata": {"labels": changes}}
+    return Patch(POD, pod.namespace, pod.name, body, uid=pod.uid) if changes else None
 
 
 def _delete(pod: PodView, reason: str) -> Delete:

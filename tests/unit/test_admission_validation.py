@@ -145,7 +145,7 @@ REJECTED: dict[str, tuple[Obj, list[str]]] = {
     ),
     "indices that leave no room": (
         a_set(
-            clique("c" * 15, replicas=100_000, minAvailable=1),
+            clique("c" * 15, replicas=10_000, minAvailable=1),
             groups=[group("g" * 15, "c" * 15, scaleConfig={"maxReplicas": 1_000_001})],
             name="s" * 15,
             replicas=10_000,
@@ -153,7 +153,7 @@ REJECTED: dict[str, tuple[Obj, list[str]]] = {
         [
             (
                 f'{CLIQUES}[0].name: Invalid value: "{"c" * 15}": the longest host name would be '
-                f"{'s' * 15}-9999-{'g' * 15}-1000000-{'c' * 15}-99999: 66 characters, 63 at most; "
+                f"{'s' * 15}-9999-{'g' * 15}-1000000-{'c' * 15}-9999: 65 characters, 63 at most; "
                 "shorten the names or lower the replicas"
             )
         ],
@@ -217,8 +217,15 @@ REJECTED: dict[str, tuple[Obj, list[str]]] = {
     "replicas beyond 32 bits": (
         a_set(clique(replicas=2**31)),
         [
-            f"{CLIQUES}[0].spec.replicas: Invalid value: 2147483648: must be at most 2147483647",
+            f"{CLIQUES}[0].spec.replicas: Invalid value: 2147483648: must be at most 10000",
             f"{CLIQUES}[0].spec.minAvailable: Invalid value: 2147483648: must be at most 2147483647",
+        ],
+    ),
+    "more replicas than can be handled": (
+        a_set(groups=[group("g", "a", replicas=10_001)], replicas=10_001),
+        [
+            "spec.replicas: Invalid value: 10001: must be at most 10000",
+            f"{GROUPS}[0].replicas: Invalid value: 10001: must be at most 10000",
         ],
     ),
     "minAvailable 0": (

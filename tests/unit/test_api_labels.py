@@ -32,6 +32,7 @@ CONSTANTS = {
     "POD_TEMPLATE_HASH": "grove.io/pod-template-hash",
     "SCHEDULER_NAME": "grove.io/scheduler-name",
     "TEMPLATE_REPLICAS": "grove.io/template-replicas",
+    "ADOPTED_TEMPLATE_HASH": "grove.io/adopted-template-hash",
     "MNNVL_GROUP": "grove.io/mnnvl-group",
     "MNNVL_GROUP_NONE": "none",
     "DISABLE_PROTECTION": "grove.io/disable-managed-resource-protection",

@@ -347,10 +347,17 @@ def test_a_generated_name_shows_where_it_is_generated(tmp_path: Path) -> None:
 
 
 def test_more_pods_than_a_cluster_holds_are_refused(tmp_path: Path) -> None:
-    result = plan("-f", written(tmp_path, SMALL % ("s", MAX_PODS + 1)))
+    replicas = 10_000
+    assert MAX_PODS % replicas == 0
+
+    def with_pods(count: int) -> Path:
+        return written(tmp_path, (SMALL % ("s", replicas)).replace("{podSpec", f"{{replicas: {count}, podSpec"))
+
+    result = plan("-f", with_pods(MAX_PODS // replicas + 1))
     assert result.exit_code == 1
-    assert f"the set would have {MAX_PODS + 1} pods, Kubernetes supports {MAX_PODS} in a cluster" in result.stderr
-    assert plan("-f", written(tmp_path, SMALL % ("s", MAX_PODS))).exit_code == 0
+    too_many = MAX_PODS + replicas
+    assert f"the set would have {too_many} pods, Kubernetes supports {MAX_PODS} in a cluster" in result.stderr
+    assert plan("-f", with_pods(MAX_PODS // replicas)).exit_code == 0
 
 
 def run(*args: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:

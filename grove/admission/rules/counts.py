@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from grove.admission.fields import Field, FieldError, Finding, cliques, scaling_groups
+from grove.api.base import MAX_REPLICAS
 
 MAX_INT32: Final = 2**31 - 1
 
 
 def set_replicas(root: Field) -> Iterator[Finding]:
     """The set's replicas are 0 or more (api rule V2)."""
-    yield from _in_range(root["spec"]["replicas"], 0, "must be 0 or more")
+    yield from _in_range(root["spec"]["replicas"], 0, "must be 0 or more", MAX_REPLICAS)
 
 
 def clique_counts(root: Field) -> Iterator[Finding]:
@@ -38,7 +39,7 @@ def scaling_group_counts(root: Field) -> Iterator[Finding]:
 
 def _replicas(owner: Field) -> Iterator[FieldError]:
     replicas, minimum = owner["replicas"], owner["minAvailable"]
-    yield from _in_range(replicas, 0, "must be 0 (idle) or more")
+    yield from _in_range(replicas, 0, "must be 0 (idle) or more", MAX_REPLICAS)
     yield from _in_range(minimum, 1, "must be 1 or more")
     if replicas.number and minimum.number and 0 < replicas.number < minimum.number:
         yield minimum.invalid(f"must be at most replicas ({replicas.number}), unless replicas is 0 (idle)")
@@ -60,9 +61,9 @@ def _autoscaler(owner: Field, config: Field, replicas: Field) -> Iterator[FieldE
         yield most.invalid(f"must be at least replicas ({replicas.number})")
 
 
-def _in_range(field: Field, least: int, rule: str) -> Iterator[FieldError]:
+def _in_range(field: Field, least: int, rule: str, most: int = MAX_INT32) -> Iterator[FieldError]:
     number = field.number
     if number is not None and number < least:
         yield field.invalid(rule)
-    elif number is not None and number > MAX_INT32:
-        yield field.invalid(f"must be at most {MAX_INT32}")
+    elif number is not None and number > most:
+        yield field.invalid(f"must be at most {most}")
