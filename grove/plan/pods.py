@@ -72,9 +72,7 @@ def plan_pods(
         left.setdefault(pod.index, []).append(pod)
     for index in _lowest_free(slots, wanted - len(slots)):
         before = left.get(index, [])
-        wait = max(
-            (pod.created + REFILL_SPACING - now for pod in before if pod.finished and not pod.deleting), default=0.0
-        )
+        wait = max((_refill_wait(pod, now) for pod in before), default=0.0)
         if wait > 0:
             waits.append(wait)
             continue
@@ -194,6 +192,14 @@ def _latest(uid: str, index: int, before: Sequence[PodView]) -> str:
     ends = [pod for pod in before if pod_name("", uid, index, pod.uid, {}).removeprefix("-") not in suffixes]
     last = max(ends or before, key=lambda pod: (pod.created, pod.name), default=None)
     return last.uid if last else ""
+
+
+def _refill_wait(pod: PodView, now: float) -> float:
+    """Seconds until the slot of a pod that ended may be filled again."""
+    if not pod.finished or pod.deleting:
+        return 0.0
+    wait = pod.created + REFILL_SPACING - now
+    return wait if wait <= 2 * REFILL_SPACING else 0.0  # created long after now: one of the clocks is wrong
 
 
 def _relabel(pod: PodView, podclique: PodClique) -> Patch | None:

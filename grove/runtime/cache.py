@@ -46,7 +46,7 @@ class Store(Generic[T]):
     ``{"owner": lambda pod: [pod.owner_uid]}``. Stored objects must not be changed in place.
     """
 
-    TOMBSTONES = 16_384
+    TOMBSTONES = 2048
     """How many removals are remembered. Each guards against one late answer to a write, so a few would do."""
 
     def __init__(self, indexes: Mapping[str, Callable[[T], Iterable[Hashable]]] | None = None) -> None:

@@ -245,6 +245,13 @@ def test_a_slot_whose_pod_ended_by_itself_is_not_refilled_in_a_storm() -> None:
     assert refilled.again_after is None
 
 
+def test_a_clock_that_is_behind_does_not_keep_a_slot_empty() -> None:
+    owner = podclique(1)
+    an_hour_before = datetime.fromisoformat(NOW).timestamp() - 3600
+    made = plan(owner, [pod(owner, 0, phase="Failed", node="node-1")], now=an_hour_before)
+    assert list(created(made)) == [0]
+
+
 def test_the_wait_of_one_slot_does_not_hold_up_others() -> None:
     owner = podclique(3)
     since = datetime.fromisoformat(NOW).timestamp()
