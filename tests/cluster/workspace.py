@@ -162,10 +162,12 @@ class Workspace:
             self.patch(kind, name, {"metadata": {"finalizers": None}})
 
     def close(self) -> None:
-        """Leave nothing that would keep the namespace or matter to other tests."""
+        """Leave nothing that would keep the namespace or matter to other tests, such as pods that are slow to end."""
         self.close_rooms()
         for kind, name in list(self._held):
             self.release(kind, name)
+        self.cluster.api("DELETE", self.path("pcs"), {"propagationPolicy": "Background"})
+        self.cluster.api("DELETE", self.path("pod"), {"gracePeriodSeconds": 0})
 
     def delete(self, kind: str, name: str, policy: str = "Background", grace_seconds: int | None = None) -> None:
         """Delete an object; `policy` is the propagationPolicy."""
