@@ -8,6 +8,7 @@ from grove.controllers.actor import Failure, Outcome, PassFailedError
 from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG, SERVICE
 from grove.runtime.events import EVENT
 from grove.runtime.resources import ResourceType
+from tests.fake_api.store import Change
 from tests.unit.harness import Cluster, in_cluster
 from tests.unit.support import NOW, Object, clique, group, pod_set
 
@@ -152,6 +153,22 @@ async def test_a_namesake_s_leftovers_make_room_without_a_word(cluster: Cluster)
     cluster.patch(PODCLIQUE, "web-0-g-0-b", {"metadata": {"finalizers": None}})
     await cluster.quiet()
     await cluster.check({"web": SET})
+
+
+@in_cluster
+async def test_a_gang_that_another_operator_wrote_differently_is_put_right_before_it_starts(cluster: Cluster) -> None:
+    def be_faster(change: Change) -> None:
+        if change.resource == PODCLIQUESET and change.old is None:
+            owner = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "web", "controller": True}
+            metadata: Object = {"name": "web-0", "namespace": "default", "labels": {}}
+            metadata["ownerReferences"] = [{**owner, "uid": change.last["metadata"]["uid"]}]
+            kind = {"apiVersion": PODGANG.api_version, "kind": PODGANG.kind}
+            cluster.create({**kind, "metadata": metadata, "spec": {"podgroups": []}})
+
+    await cluster.rest(1)  # the operator watches by now, and does not hear of that PodGang
+    cluster.api.listeners.append(be_faster)
+    cluster.api.faults.lose_event = lambda kind, resource, _: (kind, resource) == ("ADDED", PODGANG)
+    await cluster.up(SET)
 
 
 # Events of what went well
