@@ -132,6 +132,25 @@ async def test_what_passes_is_not_shown(cluster: Cluster, status: int) -> None:
 
 
 @in_cluster
+async def test_a_patch_that_meets_a_namesake_is_not_shown(cluster: Cluster) -> None:
+    await cluster.up(SET)
+    cluster.api.faults.lose_event = lambda _, resource, __: resource == PODGANG
+    before = cluster.get(PODGANG, "web-0")
+    cluster.delete(PODGANG, "web-0")
+    cluster.create({**before, "metadata": {**before["metadata"], "uid": None}})
+    shown: list[Any] = []
+    cluster.api.listeners.append(lambda change: shown.extend((change.last.get("status") or {}).get("lastErrors") or ()))
+    cluster.patch(PODCLIQUESET, "web", {"metadata": {"labels": {"team": "x"}}})
+    await cluster.rest(5)
+    assert [write.status for write in cluster.api.writes("patch", "podgangs") if write.status > 299][:1] == [422]
+    await cluster.heal()
+    await cluster.check({"web": SET})
+    assert cluster.get(PODGANG, "web-0")["metadata"]["labels"]["team"] == "x"
+    assert shown == []
+    assert events(cluster, "PodCliqueSet", "web", "Warning") == []
+
+
+@in_cluster
 async def test_a_delete_that_admission_answers_with_a_conflict_is_tried_again(cluster: Cluster) -> None:
     await cluster.up(SET)
     cluster.api.faults.refuse(409, "Conflict", verb="delete", times=3)
