@@ -5,7 +5,7 @@ import yaml
 from tests.cluster.dynamo import DEPLOYMENT, Component, DynamoClient
 from tests.cluster.harness import ROOT
 from tests.cluster.operators import OperatorProcess
-from tests.cluster.workspace import Object, Workspace, is_active, uids
+from tests.cluster.workspace import Object, Workspace, uids
 
 
 def chat(workspace: Workspace, prefill: int = 2, decode: int = 1, frontend: int = 1, room: str = "") -> DynamoClient:
@@ -15,17 +15,20 @@ def chat(workspace: Workspace, prefill: int = 2, decode: int = 1, frontend: int 
 
 
 def ready(client: DynamoClient) -> list[Object]:
-    """Wait until the deployment is ready; the client looks after its set all the time. Its pods, all of them."""
+    """Wait until the deployment is ready; the client looks after its set all the time. Its pods, all of them.
 
-    def look() -> bool:
+    The pods of a scaling group's replica that went may end a moment later: the garbage collector takes them.
+    """
+
+    def look() -> list[list[Object]]:
         client.reconcile()
-        return client.is_ready()
+        assert client.is_ready()
+        pods = {name: client.pods(name) for name in client.components}
+        counts = {name: len(found) for name, found in pods.items()}
+        assert counts == {name: component.pods for name, component in client.components.items()}, f"{counts}"
+        return list(pods.values())
 
-    client.workspace.wait(look, "the deployment is ready")
-    by_component = {name: client.pods(name) for name in client.components}
-    wanted = {name: component.pods for name, component in client.components.items()}
-    assert {name: len(pods) for name, pods in by_component.items()} == wanted
-    return [pod for pods in by_component.values() for pod in pods]
+    return [pod for pods in client.workspace.wait(look, "the deployment is ready") for pod in pods]
 
 
 def quiet(client: DynamoClient) -> None:
@@ -129,13 +132,13 @@ def test_scaling_before_the_children_exist(workspace: Workspace) -> None:
     client = chat(workspace)
     client.reconcile()
 
-    def look() -> bool:
+    def asked() -> bool:
         client.scale("frontend", 3)
         client.scale("prefill", 1)
         return client.is_ready()
 
-    workspace.wait(look, "the deployment is ready with the numbers wanted last")
-    assert len([pod for pod in workspace.items("pod") if is_active(pod)]) == 3 + 2 + 4
+    workspace.wait(asked, "the numbers wanted last are there")
+    assert len(ready(client)) == 3 + 2 + 4
     quiet(client)
 
 
