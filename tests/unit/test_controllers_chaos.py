@@ -51,6 +51,8 @@ class Chaos(RuleBasedStateMachine):
         self.sets: dict[str, Object] = {}
         self.scaled: dict[str, int] = {}
         self.vague: set[str] = set()
+        self.alone = True
+        """one operator did it all, so none can have made a pod that another did not know of"""
         self.cluster: Cluster
 
     @initialize(
@@ -70,6 +72,7 @@ class Chaos(RuleBasedStateMachine):
         if late:
             faults.latency, faults.watch_delay = self._up_to(0.02), self._up_to(WAIT)
             faults.duplicate_events = True
+        self.alone = operators == 1
         for _ in range(operators):
             self.cluster.start()
 
@@ -205,6 +208,7 @@ class Chaos(RuleBasedStateMachine):
         self.run(self._restart(kill, seconds))
 
     async def _restart(self, kill: bool, seconds: float) -> None:
+        self.alone = False
         await self.cluster.end(kill)
         await asyncio.sleep(seconds)
         self.cluster.start()
@@ -250,6 +254,7 @@ class Chaos(RuleBasedStateMachine):
         try:
             await cluster.heal()
             await cluster.check(self.sets, self.scaled | self._live(self.vague))
+            assert not (self.alone and cluster.watchdog.doubles), cluster.watchdog.doubles
             for name in self.sets:
                 cluster.delete(PODCLIQUESET, name)
             await cluster.quiet()
