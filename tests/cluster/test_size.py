@@ -139,7 +139,7 @@ def test_a_label_that_kubernetes_refuses(workspace: Workspace) -> None:
 def test_two_hundred_kilobytes(workspace: Workspace) -> None:
     """Half in annotations, which PodGangs mirror, half in variables, which every pod has."""
     notes = {f"note-{number}": f"{number}" * 10_000 for number in range(1, 10)}
-    env = [{"name": f"V{number}", "value": f"{number:04}" * 100} for number in range(250)]
+    env = [{"name": f"V{number}", "value": f"{number:04}" * 100} for number in range(260)]
     container = {"name": "main", "image": "registry.example/main:1", "env": env}
     body = podcliqueset(
         "w", clique("a", 2, 1, podSpec={"containers": [container]}), clique("b", 1, 1), group("g", "b", 2, 1)
