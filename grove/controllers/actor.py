@@ -11,6 +11,7 @@ from grove.controllers.world import World
 from grove.plan.diff import covers
 from grove.runtime.apply import Result, apply
 from grove.runtime.client import Client
+from grove.runtime.errors import ApiError
 from grove.runtime.events import EventRecorder, shorten
 from grove.runtime.resources import ResourceType, reference_to
 from grove.runtime.writes import Create, Delete, Patch, Write
@@ -102,6 +103,8 @@ class Actor:
         """
         if not writes:
             return Outcome()
+        if any(isinstance(write, Create) for write in writes) and (failure := await self._owner_changed(*regarding)):
+            return Outcome([failure])
         results = await apply(self._client, writes, on_object=self._world.take, on_deleted=self._world.forget)
         adoptions = [adoption for result in results if (adoption := _adoption(result)) is not None]
         outcome = Outcome([failure for result in results if (failure := _failure(result)) is not None])
@@ -109,6 +112,33 @@ class Actor:
         if adoptions:
             outcome.add(await self.act(regarding, adoptions))
         return outcome
+
+    async def _owner_changed(self, resource: ResourceType, known: Mapping[str, Any]) -> Failure | None:
+        """Look whether an owner that lost children is still there and as known, before it is given new ones.
+
+        Children go with their owner, and the news of theirs may well outrun the news of its own.
+        """
+        metadata = known["metadata"]
+        namespace, name, uid = metadata.get("namespace", ""), metadata["name"], metadata["uid"]
+        losses = self._world.losses.get(uid, 0)
+        if not losses:
+            return None
+        code, what = _code(Create, resource), f"{resource.kind} {namespace}/{name}"
+        try:
+            live = await self._client.get(resource, namespace, name)
+        except ApiError as error:
+            if not error.is_not_found:
+                text = shorten(f"get {what}: {error.message or error.reason}")
+                return Failure(code, text, name, passing=error.retriable, retry_after=error.retry_after)
+            self._world.forget(resource, namespace, name, uid)
+            return Failure(code, f"{what} is gone", name, passing=True, news_come=_STALE_SECONDS)
+        same = all(live["metadata"].get(key) == metadata.get(key) for key in ("uid", "generation", "deletionTimestamp"))
+        self._world.take(resource, live)
+        if not same:
+            return Failure(code, f"{what} has changed", name, passing=True, news_come=_STALE_SECONDS)
+        if self._world.losses.get(uid) == losses:
+            self._world.losses[uid] = 0
+        return None
 
     async def patch_status(self, resource: ResourceType, live: Mapping[str, Any], status: Mapping[str, Any]) -> Outcome:
         """Write the fields of a status, guarded by the version the status was made from.

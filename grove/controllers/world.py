@@ -92,6 +92,13 @@ class World:
             kinds.SERVICE: (self.services, Child.from_wire, MANAGED),
             kinds.AUTOSCALER: (self.autoscalers, Child.from_wire, MANAGED),
         }
+        self.losses: dict[str, int] = {}
+        """Per uid of everything that owns something: how many children it lost since it was last seen to be there."""
+        owners: tuple[Store[Any], ...] = (self.sets, self.scaling_groups, self.podcliques)
+        for store in owners:
+            store.on_change(self._note_owner)
+        for store in (self.scaling_groups, self.podcliques, self.podgangs, self.services, self.autoscalers, self.pods):
+            store.on_change(self._note_loss)
         self.pods.on_change(self.remember_occupant)
 
     def informers(self, client: Client) -> list[Informer[Any]]:
@@ -128,6 +135,18 @@ class World:
             return
         if self.podcliques.by_index("uid", old.owner_uid):  # else its memory would outlive the PodClique
             self.last_occupants.setdefault(old.owner_uid, {})[old.index] = old.uid
+
+    def _note_owner(self, old: Stored | None, new: Stored | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self.losses.pop(old.uid, None)
+        if new is not None:
+            self.losses.setdefault(new.uid, 0)
+
+    def _note_loss(self, old: Any, new: Any) -> None:
+        """Count a child that went, a pod already when it is about to go."""
+        child = old or new
+        if (new is None or not getattr(new, "active", True)) and child.owner_uid in self.losses:
+            self.losses[child.owner_uid] += 1
 
     def set_snapshot(self, template: Template) -> SetSnapshot:
         """A live view of all a set has; read it within one step, it changes with the stores."""
