@@ -16,7 +16,8 @@ How the numbers come about:
   has written nothing for three seconds, so that late work is not left out.
 - Writes are what the operator counts itself, checked against what the API server counted for kinds that nobody else
   writes (PodCliques, scaling groups, PodGangs, Services; the garbage collector's part in the end left out).
-- `others` is the CPU that processes outside the benchmark took meanwhile. Where it is high, time says little.
+- `others` is the CPU that processes outside the benchmark took meanwhile. Where it is high, times say little, and CPU
+  is too high by half, since caches are shared.
 
 The budgets come from measurements of Grove's Go operator of the same shapes on two cores, see `budgets.py`. Linux only.
 """

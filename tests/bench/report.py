@@ -58,6 +58,7 @@ def measures(run: Run) -> dict[tuple[str, str], float]:
     found["deploy: writes per pod", ""] = round(writes / run.pods, 2)
     if run.replicas > 1:
         found["deploy: writes per replica", ""] = round(writes / run.replicas, 2)
+    found["deploy: machine taken by others", "%"] = round(100 * deploy.others / (deploy.wall * (os.cpu_count() or 1)))
     found["start: CPU", "s"] = run.startup_cpu
     found["memory: before", "MB"] = run.started.now
     found["memory: after deploy", "MB"] = deploy.memory.now

@@ -79,6 +79,7 @@ def test_measures_of_a_run() -> None:
     assert found["deploy: CPU per pod", "ms"] == 5.0  # 1 s for 200 pods
     assert found["deploy: writes per replica", ""] == 5.0  # 500 writes for 100 replicas
     assert found["deploy: writes per pod", ""] == 2.5
+    assert found["deploy: machine taken by others", "%"] == round(100 * 0.5 / (10 * (os.cpu_count() or 1)))
     assert found["memory: peak", "MB"] == 90.0
     assert found["delete: pods gone", "s"] == 2.0
 
