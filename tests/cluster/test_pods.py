@@ -55,9 +55,9 @@ def test_a_pod_that_does_not_finish_dying_is_replaced_and_not_counted(workspace:
     old = workspace.get("pod", stuck)
     assert old["metadata"]["finalizers"] == HOLD
     assert is_ready(old), "it would have been counted as ready"
-    told = [change.object["status"] for change in workspace.changes(before, "pclq")]
-    assert told
-    assert max(status[field] for status in told for field in ("replicas", "readyReplicas", "scheduledReplicas")) == 3
+    for change in workspace.changes(before, "pclq"):
+        told = change.object["status"]
+        assert max(told["replicas"], told["readyReplicas"], told["scheduledReplicas"]) <= 3, "it was counted"
     workspace.release("pod", stuck)
     workspace.wait(lambda: len(workspace.items("pod")) == 3, "it is gone")
 

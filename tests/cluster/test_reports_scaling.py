@@ -218,11 +218,14 @@ def test_s16_nothing_is_written_to_what_is_being_deleted(workspace: Workspace) -
         workspace.hold(kind, name)
     workspace.delete("pcs", "s")
     workspace.delete("pclq", "s-0-a")
+    # News of one kind come in order: once the operator knows a set that was made later, it knows of the deletions.
+    workspace.create("pcs", podcliqueset("next", clique("a", 0)))
+    workspace.settled("next", 0)
     before = workspace.revision()
     workspace.delete("quota", "none")  # the retry would succeed now
-    # The next set is worked on from first to last meanwhile: a write to the other would show among the changes.
-    workspace.create("pcs", podcliqueset("next", clique("a", 1)))
-    workspace.settled("next", 1)
+    # Another set is worked on from first to last meanwhile: a write to the first would show among the changes.
+    workspace.create("pcs", podcliqueset("next-one", clique("a", 1)))
+    workspace.settled("next-one", 1)
     changes = workspace.changes(before, "pcs", "pclq", "pod")
     assert [change.name for change in changes if not change.name.startswith("next")] == []
     for kind, name in (("pclq", "s-0-a"), ("pcs", "s")):
