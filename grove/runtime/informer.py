@@ -32,7 +32,7 @@ class Informer(Generic[T]):
 
     ``namespace`` None means all. A resource that is not served (a CRD not installed) is waited for; with ``optional``
     the store counts as synced, and empty, meanwhile. An object that ``view`` cannot read is skipped: the version known
-    before stays.
+    before stays. Lists come ``page`` objects at a time: what a page weighs decoded stays with the process for good.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Informer(Generic[T]):
         namespace: str | None = None,
         label_selector: str | None = None,
         optional: bool = False,
-        page: int = 250,
+        page: int = 100,
         recheck_seconds: float = _SLOW,
     ) -> None:
         self.resource = resource
