@@ -159,7 +159,7 @@ def test_a_clique_without_pods_is_idle(workspace: Workspace) -> None:
     workspace.settled("z", 2)
     assert uids(first) < uids(both)
     workspace.wait(lambda: minimums(workspace.get("pg", "z-0")) == {"z-0-idle": 2}, "the gang is what is left")
-    assert workspace.get("pg", "z-0")["status"]["phase"] == "Running"
+    workspace.wait(lambda: workspace.get("pg", "z-0")["status"]["phase"] == "Running", "what is left runs")
     workspace.scale("pclq", "z-0-idle", 0)
     workspace.settled("z", 0)
     workspace.wait(lambda: workspace.names("pg") == [], "a gang of nobody does not exist")
