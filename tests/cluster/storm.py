@@ -106,7 +106,7 @@ class Ledger:
     def check(self) -> None:
         """Fail when a pod was made without a cause."""
         self._workspace.wait(self._is_up_to_date, "the books are up to date")
-        assert not self._doubles, "two pods at one index:\n" + "\n".join(self._doubles)
+        assert not self._doubles, "two pods at one index:\n" + "\n".join(self._doubles[:10])
         excess = [
             f"{self._names.get(owner, owner)}: {births} pods, {self._causes[owner]} causes"
             for owner, births in self._births.items()

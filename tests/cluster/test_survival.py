@@ -6,12 +6,13 @@ And each pod was made once: the books of a watch of our own are compared with th
 import random
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.chaos import Proxy, assert_rest, dice, resetting
-from tests.cluster.harness import ROOT, Harness, running_cluster
+from tests.cluster.harness import ROOT, ApiStatus, Harness, running_cluster
 from tests.cluster.operators import OperatorProcess
 from tests.cluster.storm import Storm
 from tests.cluster.workloads import clique, podcliqueset
@@ -54,6 +55,20 @@ def source() -> random.Random:
     return dice()
 
 
+def wait_served(workspace: Workspace) -> None:
+    """Wait until the API server that has just started serves custom resources too: at first it answers 429 to them."""
+
+    def is_served(kind: str) -> bool:
+        try:
+            workspace.items(kind)
+        except ApiStatus:
+            return False
+        return True
+
+    for kind in ("pcs", "pcsg", "pclq", "pg"):
+        workspace.wait(partial(is_served, kind), f"{kind} is served")
+
+
 def test_killed_thirty_times(workspace: Workspace, operator: OperatorProcess, source: random.Random) -> None:
     storm = Storm(workspace, source, sets=20)
     for _ in range(30):
@@ -73,6 +88,7 @@ def test_the_api_server_restarts(workspace: Workspace, source: random.Random) ->
     for _ in range(2):
         storm.steps(8)
         workspace.cluster.restart_apiserver()
+        wait_served(workspace)
         storm.steps(4)
     assert workspace.operator.is_running, workspace.operator.tail()
     assert uids(workspace.clique_pods("steady-0-a")) == steady
@@ -91,6 +107,7 @@ def test_started_before_the_api_server(workspace: Workspace, operator: OperatorP
     time.sleep(3.0)  # long enough to be refused a connection
     assert operator.is_running, operator.tail()
     workspace.cluster.start("kube-apiserver")
+    wait_served(workspace)
     workspace.settled("late", 2)
 
 
