@@ -41,13 +41,13 @@ class ReplicaReconciler:
         if template is None or replica >= template.replicas:
             self._remember(key, [])
             return Done()
-        start = time.perf_counter()
+        start = time.thread_time()
         writes = plan_children(template, replica, self._world.replica_snapshot(template, replica))
-        cost = time.perf_counter() - start
+        cost = time.thread_time() - start
         outcome = await self._actor.act((PODCLIQUESET, template.pcs.wire), writes, _EVENTS)
-        start = time.perf_counter()
+        start = time.thread_time()
         plans = self._plan_gangs(template, replica)
-        cost += time.perf_counter() - start
+        cost += time.thread_time() - start
         outcome.add(await self._carry_out(template, plans))
         self._remember(key, outcome.failures)
         return Done(earliest(self._due(namespace, plans), outcome.finish()), cost)

@@ -37,7 +37,7 @@ class ScalingGroupReconciler:
 
     async def reconcile(self, key: Name) -> Done:
         """Bring the scaling group `key` in line with its spec. Raises PassFailedError when writes failed."""
-        start = time.perf_counter()
+        start = time.thread_time()
         group = self._world.scaling_groups.get(*key)
         if group is None:
             self._patience.settle(("group", key))
@@ -49,7 +49,7 @@ class ScalingGroupReconciler:
         if template is None or template.pcs.deleting:
             return Done()
         writes = plan_members(group, template, self._world.members(group))
-        cost = 2 * (time.perf_counter() - start)  # the status looks at the same PodCliques once more
+        cost = 2 * (time.thread_time() - start)  # the status looks at the same PodCliques once more
         outcome = await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), writes, _EVENTS)
         waits = await self._write_status(self._world.scaling_groups.get(*key), template, outcome)
         return Done(earliest(waits, outcome.finish()), cost)

@@ -52,7 +52,7 @@ class _Clock:
         return asyncio.get_running_loop().time()
 
     @staticmethod
-    def perf_counter() -> float:
+    def thread_time() -> float:
         return 0.0
 
     @staticmethod
