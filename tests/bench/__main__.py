@@ -6,15 +6,17 @@ import os
 import subprocess
 import tempfile
 import time
+import uuid
 from pathlib import Path
 
 import click
 
 import tests.bench
 from grove.cluster import binaries
+from grove.plan.kinds import PODCLIQUESET
 from tests.bench.observer import GoalMissedError
 from tests.bench.operator import running_operator
-from tests.bench.report import summarise, to_json, to_text
+from tests.bench.report import BASE, summarise, to_json, to_text
 from tests.bench.run import Run, Target, measure
 from tests.bench.scenarios import NAMESPACE, SCENARIOS, Scenario
 from tests.cluster.harness import ROOT, Harness, running_cluster
@@ -72,12 +74,23 @@ def _run(scenario: Scenario, idle: float, profile: Path | None) -> Run:
 
 
 def _prepare(harness: Harness) -> None:
-    """Install the CRDs and make the namespace, ready to admit pods."""
+    """Install the CRDs and make the namespace, ready to admit pods and to have its garbage collected."""
     harness.kubectl("apply", "-f", ROOT / "crds")
     harness.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     harness.api("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
     harness.wait(lambda: harness.api("GET", account), message="the namespace has its service account")
+    _wait_collected(harness)
+
+
+def _wait_collected(harness: Harness) -> None:
+    """Wait until the garbage collector deletes custom resources: it looks for new kinds only twice a minute."""
+    gone = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": str(uuid.uuid4())}
+    canary = SCENARIOS[BASE].manifest()
+    canary["metadata"] = {"name": "canary", "ownerReferences": [gone]}
+    path = PODCLIQUESET.path(NAMESPACE)
+    harness.api("POST", path, canary)
+    harness.wait(lambda: not harness.api("GET", path)["items"], message="the garbage collector works")
 
 
 def _programs(harness: Harness) -> Path:
