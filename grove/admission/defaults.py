@@ -7,6 +7,7 @@ webhooks) and `grove plan`. It also fills in the defaults of the CRD, which file
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeGuard
 
 from grove.api.labels import DEFAULT_TERMINATION_DELAY
@@ -24,7 +25,7 @@ _TEMPLATE: Final = {
 _PORT: Final = {"protocol": "TCP"}
 
 
-def default_podcliqueset(obj: dict[str, Any]) -> dict[str, Any]:
+def default_podcliqueset(obj: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str, Any]:
     """The set with its defaults filled in (api rules D1-D9 and the defaults of the CRD).
 
     `obj` is not modified; the result shares every part that needed no default, and is `obj` itself when nothing did.
@@ -34,30 +35,56 @@ def default_podcliqueset(obj: dict[str, Any]) -> dict[str, Any]:
     An absent number of replicas means 1 while an explicit 0 stays: idle. minAvailable follows the replicas and
     minReplicas follows both, each at least 1, so an idle clique wakes up to its minimum. `spec.replicas` has no
     default here: the CRD's is 0, and a set without it says so.
+
+    When `old` is updated, what cannot change keeps its value where it is left out: otherwise minAvailable would move
+    with the replicas, and be refused.
     """
+    kept = {} if old is None else _kept(default_podcliqueset(old))
     result = _changed(obj, "metadata", _metadata)
-    return _changed(result, "spec", _spec)
+    return _changed(result, "spec", partial(_spec, kept=kept))
+
+
+_Kept = Mapping[tuple[str, str], Mapping[str, Any]]
+"""What cliques (and scaling groups) had before, by the list they are in and their name."""
+
+
+def _kept(old: dict[str, Any]) -> _Kept:
+    template = _object(_object(old.get("spec")).get("template"))
+    kept: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for key, fields in (("cliques", ("roleName", "minAvailable")), ("podCliqueScalingGroups", ("minAvailable",))):
+        values = template.get(key)
+        for item in map(_object, values if isinstance(values, list) else ()):
+            name = item.get("name")
+            owner = _object(item.get("spec")) if key == "cliques" else item
+            if isinstance(name, str):
+                kept[key, name] = {field: owner[field] for field in fields if owner.get(field) is not None}
+    return kept
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     return _filled(metadata, {"namespace": "default"}, blank=True)
 
 
-def _spec(spec: dict[str, Any]) -> dict[str, Any]:
+def _spec(spec: dict[str, Any], kept: _Kept) -> dict[str, Any]:
     result = _changed(spec, "updateStrategy", lambda strategy: _filled(strategy, _UPDATE_STRATEGY))
-    return _changed(result, "template", _template)
+    return _changed(result, "template", partial(_template, kept=kept))
 
 
-def _template(template: dict[str, Any]) -> dict[str, Any]:
+def _template(template: dict[str, Any], kept: _Kept) -> dict[str, Any]:
     result = _filled(template, _TEMPLATE)
     result = _changed(result, "headlessServiceConfig", lambda config: _filled(config, _HEADLESS_SERVICE))
-    result = _each(result, "cliques", _clique)
-    return _each(result, "podCliqueScalingGroups", _scaling_group)
+    result = _each(result, "cliques", partial(_clique, kept=kept))
+    return _each(result, "podCliqueScalingGroups", partial(_scaling_group, kept=kept))
 
 
-def _clique(clique: dict[str, Any]) -> dict[str, Any]:
+def _clique(clique: dict[str, Any], kept: _Kept) -> dict[str, Any]:
     name = clique.get("name")
-    return _changed(clique, "spec", lambda spec: _clique_spec(spec, name))
+    before = kept.get(("cliques", name), {}) if isinstance(name, str) else {}
+    return _changed(clique, "spec", lambda spec: _clique_spec(_filled(spec, before, blank=True), name))
 
 
 def _clique_spec(spec: dict[str, Any], name: Any) -> dict[str, Any]:
@@ -70,8 +97,10 @@ def _clique_spec(spec: dict[str, Any], name: Any) -> dict[str, Any]:
     return _changed(result, "podSpec", _pod_spec)
 
 
-def _scaling_group(group: dict[str, Any]) -> dict[str, Any]:
-    return _autoscaling(_filled(group, {"replicas": 1, "minAvailable": 1}), "scaleConfig")
+def _scaling_group(group: dict[str, Any], kept: _Kept) -> dict[str, Any]:
+    name = group.get("name")
+    before = kept.get(("podCliqueScalingGroups", name), {}) if isinstance(name, str) else {}
+    return _autoscaling(_filled(group, {"replicas": 1, "minAvailable": 1, **before}), "scaleConfig")
 
 
 def _autoscaling(owner: dict[str, Any], key: str) -> dict[str, Any]:

@@ -1,47 +1,22 @@
-"""What is wrong with a PodCliqueSet: every problem at once, each with the field's path and what would be right.
+"""What is wrong with an object: every problem at once, each with the field's path and what would be right.
 
-The same function serves the validating webhook, the operator when it reads a set, and `grove plan`.
+The same functions serve the validating webhooks, the operator when it reads a set, and `grove plan`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from grove.admission.defaults import default_podcliqueset
+from grove.admission.facts import UNKNOWN, Facts
 from grove.admission.fields import Field, FieldError, Finding
-from grove.admission.rules import counts, metadata, names, pods, startup, template
-from grove.admission.rules.shape import shape, unknown_fields
-from grove.api.labels import DEFAULT_SCHEDULER
-
-Rule = Callable[[Field], Iterator[Finding]]
-
-RULES: Final[tuple[Rule, ...]] = (
-    unknown_fields,
-    names.set_name,
-    metadata.labels_and_annotations,
-    counts.set_replicas,
-    template.has_cliques,
-    template.termination_delay,
-    names.own_names,
-    names.unique_names,
-    names.name_lengths,
-    names.distinct_children,
-    counts.clique_counts,
-    counts.scaling_group_counts,
-    template.group_members,
-    template.group_members_scale_as_one,
-    startup.starts_after,
-    pods.pod_shape,
-    pods.environment,
-    pods.restart_policy,
-    pods.names_are_given,
-)
-"""Rules that hold at all times and need nothing but the object."""
-
-CREATE_RULES: Final[tuple[Rule, ...]] = (pods.placed_by_scheduler,)
-"""Rules for new objects only."""
+from grove.admission.registry import BINDING_RULES, PODCLIQUESET_RULES, Rule
+from grove.admission.rules.shape import shape
+from grove.api.base import Resource
+from grove.api.clustertopologybinding import ClusterTopologyBinding
+from grove.api.podcliqueset import PodCliqueSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +30,33 @@ class Result:
     def ok(self) -> bool:
         return not self.errors
 
+    @property
+    def message(self) -> str:
+        """All errors as one text, as the API server words it: in brackets when there are several."""
+        lines = [str(error) for error in self.errors]
+        return lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]" if lines else ""
 
-def validate_podcliqueset(
-    new: dict[str, Any], old: dict[str, Any] | None = None, *, default_scheduler: str = DEFAULT_SCHEDULER
-) -> Result:
+
+def validate_podcliqueset(new: Any, old: Any = None, facts: Facts = UNKNOWN) -> Result:
     """Check a PodCliqueSet, with or without its defaults filled in.
 
     `old` is the object being updated, None for a new one; a stored object that is merely read is its own `old`.
-    `default_scheduler` is what a pod without schedulerName gets. Never raises, whatever the input looks like.
+    Never raises, whatever the input looks like.
     """
-    root = Field(default_podcliqueset(new) if isinstance(new, dict) else new)
-    found = list(shape(root))
+    before = default_podcliqueset(old) if isinstance(old, dict) else None
+    after = default_podcliqueset(new, before) if isinstance(new, dict) else new
+    return _check(PodCliqueSet, PODCLIQUESET_RULES, Field(after), None if before is None else Field(before), facts)
+
+
+def validate_binding(new: Any, facts: Facts = UNKNOWN) -> Result:
+    """Check a ClusterTopologyBinding; the same rules hold for new and updated ones. Never raises."""
+    return _check(ClusterTopologyBinding, BINDING_RULES, Field(new), None, facts)
+
+
+def _check(model: type[Resource], rules: Iterable[Rule], new: Field, old: Field | None, facts: Facts) -> Result:
+    found: list[Finding] = list(shape(new, model))
     broken = {finding.path for finding in found if isinstance(finding, FieldError)}
-    for rule in RULES if old is not None else RULES + CREATE_RULES:
-        found.extend(finding for finding in rule(root) if finding.path not in broken)
-    found.extend(pods.one_scheduler(root, default_scheduler))
-    errors = tuple(finding for finding in found if isinstance(finding, FieldError))
-    return Result(errors, tuple(str(finding) for finding in found if not isinstance(finding, FieldError)))
+    for rule in rules:
+        found.extend(finding for finding in rule(new, old, facts) if finding.path not in broken)
+    errors = {(error.path, error.kind, error.detail): error for error in found if isinstance(error, FieldError)}
+    return Result(tuple(errors.values()), tuple(dict.fromkeys(str(f) for f in found if not isinstance(f, FieldError))))

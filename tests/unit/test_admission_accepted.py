@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from grove.admission.facts import Facts
 from grove.admission.fields import ErrorKind, Field
 from grove.admission.rules.startup import find_cycles
 from grove.admission.validation import Result, validate_podcliqueset
@@ -227,7 +228,7 @@ def test_rules_for_new_objects_spare_stored_ones() -> None:
 
 def test_the_default_scheduler_is_what_is_left_out() -> None:
     obj = a_set(clique("a", podSpec={"containers": [{"name": "m"}], "schedulerName": "kai-scheduler"}), clique("b"))
-    assert validate_podcliqueset(obj, default_scheduler="kai-scheduler").ok
+    assert validate_podcliqueset(obj, facts=Facts(default_scheduler="kai-scheduler")).ok
     assert not validate_podcliqueset(obj).ok
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from grove.admission import formats
+from grove.admission.facts import Facts
 from grove.admission.fields import Field, FieldError, Finding, cliques
-from grove.api.labels import DEFAULT_SCHEDULER
 
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _CONTAINER_LISTS: Final = ("initContainers", "containers")
@@ -40,15 +40,15 @@ def environment(root: Field) -> Iterator[Finding]:
                 seen.add(name.text)
 
 
-def one_scheduler(root: Field, default: str = DEFAULT_SCHEDULER) -> Iterator[Finding]:
-    """All cliques use the same scheduler, as one gang cannot have two; left out means `default` (api rule V40)."""
+def one_scheduler(root: Field, facts: Facts) -> Iterator[Finding]:
+    """All cliques use the same scheduler, as one gang cannot have two; left out means the default (api rule V40)."""
     first: tuple[str, Field] | None = None
     for pod in _pods(root):
         field = pod["schedulerName"]
         if field.given and field.text is None:
             yield field.invalid("must be a string")
             continue
-        name = field.text or default
+        name = field.text or facts.default_scheduler
         if first is None:
             first = name, field
         elif name != first[0]:

@@ -10,8 +10,7 @@ from typing import Any, Final, get_args
 from pydantic import ValidationError
 
 from grove.admission.fields import ErrorKind, Field, FieldError, FieldWarning, Finding
-from grove.api.base import KubeModel, field_path
-from grove.api.podcliqueset import PodCliqueSet
+from grove.api.base import KubeModel, Resource, field_path
 
 _RIGHT_TYPE: Final = {
     "int_type": "must be a whole number",
@@ -25,7 +24,7 @@ _RIGHT_TYPE: Final = {
 }
 
 
-def shape(root: Field) -> Iterator[Finding]:
+def shape(root: Field, model: type[Resource]) -> Iterator[Finding]:
     """Required fields are there and values have the right type.
 
     Covers api rules V3, V4 and V11 among others. The status is not looked at: it is the operator's.
@@ -34,13 +33,13 @@ def shape(root: Field) -> Iterator[Finding]:
     if isinstance(obj, dict):
         obj = {key: value for key, value in obj.items() if key != "status"}
     try:
-        PodCliqueSet.from_wire(obj)
+        model.from_wire(obj)
     except ValidationError as exc:
         for error in exc.errors(include_url=False):
             yield _finding(error["type"], error["loc"], error["input"], error.get("ctx", {}), error["msg"])
 
 
-def unknown_fields(root: Field) -> Iterator[Finding]:
+def unknown_fields(root: Field, model: type[Resource]) -> Iterator[Finding]:
     """A warning for each field that Grove does not know, as it is probably misspelled.
 
     Not an error, since a newer CRD may know it. Metadata and what belongs to Kubernetes (podSpec, metrics) are left
@@ -48,7 +47,7 @@ def unknown_fields(root: Field) -> Iterator[Finding]:
     """
     for field in root.items():
         if field.step not in ("metadata", "status"):
-            yield from _unknown(Field({field.step: field.value}), PodCliqueSet)
+            yield from _unknown(Field({field.step: field.value}), model)
 
 
 def _finding(kind: str, loc: tuple[int | str, ...], value: Any, context: dict[str, Any], message: str) -> FieldError:
