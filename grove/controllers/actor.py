@@ -26,8 +26,10 @@ _NAMED = 5  # objects named in one event; the rest is counted
 
 _STALE_SECONDS = 1.0
 _TERMINATING_SECONDS = 5.0
-_LONGEST_SECONDS = 30.0
-_FORGOTTEN_SECONDS = 60.0
+_SHORTEST_SECONDS = 0.9
+_EACH_SECONDS = 0.1
+_LONGEST_SECONDS = 60.0
+_FORGOTTEN_SECONDS = 120.0
 
 
 class PassFailedError(Exception):
@@ -187,32 +189,40 @@ class Actor:
 class Patience:
     """Lets minor writes wait a moment, since what they would say is about to change.
 
-    The wait is half a second and 50 ms for every other key that waits, half a minute at most: while one clique comes
-    up its steps show at once, while a thousand come up each says only where it has arrived.
+    The wait is a second and 100 ms for every other key that waits, a minute at most: while one clique comes up its
+    steps show at once, while a thousand come up each says only where it has arrived.
     """
 
     def __init__(self) -> None:
-        self._since: dict[Any, float] = {}
+        self._waits: dict[Any, _Wait] = {}
 
     def spent(self, key: Any) -> bool:
         """Whether the key has waited long enough."""
-        since = self._since.get(key)
-        return since is not None and time.monotonic() - since >= self._limit()
+        wait = self._waits.get(key)
+        return wait is not None and time.monotonic() >= self._due(wait)
 
     def wait(self, key: Any) -> float:
         """Start (or go on with) waiting; seconds that are left."""
-        since = self._since.setdefault(key, time.monotonic())
-        return max(since + self._limit() - time.monotonic(), 0.01)
+        now = time.monotonic()
+        return max(self._due(self._waits.setdefault(key, _Wait(now))) - now, 0.01)
 
     def settle(self, key: Any) -> None:
         """Nothing waits any more."""
-        self._since.pop(key, None)
+        self._waits.pop(key, None)
 
-    def _limit(self) -> float:
+    def _due(self, wait: "_Wait") -> float:
         # The oldest come first; one that nobody settled belonged to something that is gone.
-        while self._since and time.monotonic() - next(iter(self._since.values())) > _FORGOTTEN_SECONDS:
-            del self._since[next(iter(self._since))]
-        return min(0.45 + 0.05 * len(self._since), _LONGEST_SECONDS)
+        while self._waits and time.monotonic() - next(iter(self._waits.values())).since > _FORGOTTEN_SECONDS:
+            del self._waits[next(iter(self._waits))]
+        # The last of a crowd have waited no longer than the first: what they may wait does not shrink with the crowd.
+        wait.allowed = max(wait.allowed, min(_SHORTEST_SECONDS + _EACH_SECONDS * len(self._waits), _LONGEST_SECONDS))
+        return wait.since + wait.allowed
+
+
+@dataclass(slots=True)
+class _Wait:
+    since: float
+    allowed: float = 0.0
 
 
 def earliest(*seconds: float | None) -> float | None:

@@ -40,7 +40,8 @@ def plan_gang(
     """Write the PodGang when its gang is complete, then its status, then lift the gates of the pods it references.
 
     References to an incomplete gang and states on the way to Running are of little use and change within moments;
-    they are written with `hurry` only, so that a gang that comes up smoothly costs one PodGang and two status writes.
+    they are written with `hurry` only, so that a gang that comes up smoothly costs one PodGang and one or two status
+    writes. Gates wait for the references, not for the status that tells of them.
     `base` is the base gang's state for a scaled gang, None for a base gang. `now` is RFC 3339.
     """
     if live is not None and live.deleting:
@@ -54,7 +55,7 @@ def plan_gang(
     gates = tuple(_lift(pod) for pod in gates_to_lift(state, base) if pod.name in referenced)
     status = _status(state, live, complete=state.complete and not postponed, now=now)
     have = (live.wire.get("status") if live is not None else None) or {}
-    urgent = hurry or status["phase"] == PodGangPhase.RUNNING or (bool(gates) and not _initialized(have))
+    urgent = hurry or status["phase"] == PodGangPhase.RUNNING
     changed = differs(have, status) and (live is not None or bool(spec))
     return GangPlan(spec, status if changed and urgent else None, gates, postponed or (changed and not urgent))
 

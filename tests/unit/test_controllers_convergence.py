@@ -37,7 +37,7 @@ async def test_a_set_comes_up_with_as_few_writes_as_there_can_be(cluster: Cluste
     # Everything starts at once here, so each status is written when it is complete, and a gang's when it starts, too.
     statuses = {key: count for key, count in writes.items() if "status" in key}
     assert statuses == {
-        "patch podgangs status": 2 * 2 * 3,
+        "patch podgangs status": 2 * 3,
         "patch podcliques status": 2 + 2 * 3 * 2,
         "patch podcliquescalinggroups status": 2,
         "patch podcliquesets status": statuses["patch podcliquesets status"],
