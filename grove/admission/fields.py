@@ -146,6 +146,12 @@ def scaling_groups(root: Field) -> list[Field]:
     return _objects(root["spec"]["template"]["podCliqueScalingGroups"])
 
 
+def constraints(root: Field) -> list[Field]:
+    """The topology constraints of a PodCliqueSet: its own, those of its cliques, those of its scaling groups."""
+    owners = (root["spec"]["template"], *cliques(root), *scaling_groups(root))
+    return [owner["topologyConstraint"] for owner in owners if owner["topologyConstraint"].given]
+
+
 def group_of(root: Field) -> dict[str, Field]:
     """The scaling group of each clique that is in one, by the clique's name; the first when it is in several."""
     groups: dict[str, Field] = {}

@@ -7,6 +7,7 @@ from typing import Final
 
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _NAME_PART: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_DOMAIN: Final = re.compile(r"[a-z][a-z0-9-]*")
 _ENV_NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 
 MAX_LABEL_LENGTH: Final = 63
@@ -23,6 +24,23 @@ def dns_label_problem(text: str) -> str | None:
     if _DNS_LABEL.fullmatch(text):
         return None
     return "must be lower case letters, digits and '-', with a letter or digit at both ends, as it goes into host names"
+
+
+def subdomain_problem(text: str) -> str | None:
+    """RFC 1123 subdomain: what most objects of Kubernetes may be called."""
+    if _is_dns_subdomain(text):
+        return None
+    return (
+        f"must be at most {MAX_SUBDOMAIN_LENGTH} lower case letters, digits, '-' and '.', with a letter or digit at "
+        "both ends of each part"
+    )
+
+
+def domain_problem(text: str) -> str | None:
+    """Name of a level of the cluster, e.g. rack."""
+    if len(text) <= MAX_LABEL_LENGTH and _DOMAIN.fullmatch(text):
+        return None
+    return f"must be the name of a level such as rack: 1 to {MAX_LABEL_LENGTH} lower case letters, digits and '-'"
 
 
 def _is_dns_subdomain(text: str) -> bool:

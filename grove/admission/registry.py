@@ -12,8 +12,22 @@ from typing import Any, Final
 
 from grove.admission.facts import Facts
 from grove.admission.fields import Field, Finding
-from grove.admission.rules import binding, counts, metadata, names, pods, startup, template
+from grove.admission.rules import (
+    binding,
+    counts,
+    metadata,
+    mnnvl,
+    names,
+    pods,
+    schedulers,
+    sharing,
+    startup,
+    template,
+    topology,
+    updates,
+)
 from grove.admission.rules.shape import unknown_fields
+from grove.api.labels import KAI_QUEUE, MNNVL_GROUP, VOLCANO_QUEUE
 from grove.api.podcliqueset import PodCliqueSet
 
 
@@ -63,15 +77,45 @@ def _on_update(check: Callable[[Field, Field], Iterator[Finding]], *fields: str)
     return Rule(lambda new, old, facts: check(new, old or new), fields, check, When.UPDATE)
 
 
+def _on_update_with_facts(check: Callable[[Field, Field, Facts], Iterator[Finding]], *fields: str) -> Rule:
+    return Rule(lambda new, old, facts: check(new, old or new, facts), fields, check, When.UPDATE)
+
+
+def _for(names: tuple[str, ...], check: Callable[[Field, Facts], Iterator[Finding]], *fields: str) -> Rule:
+    """A rule for sets of some schedulers only."""
+    return Rule(
+        lambda new, old, facts: check(new, facts) if schedulers.scheduler_of(new, facts) in names else (), fields, check
+    )
+
+
 _SET: Final = "spec.template"
 _CLIQUE: Final = f"{_SET}.cliques[*]"
 _GROUP: Final = f"{_SET}.podCliqueScalingGroups[*]"
 _POD: Final = f"{_CLIQUE}.spec.podSpec"
+_METADATA: Final = ("labels", "annotations")
+_LABELLED: Final = (
+    *(f"{owner}.{kind}" for owner in ("metadata", _CLIQUE) for kind in _METADATA),
+    f"{_GROUP}.annotations",
+)
+_CONSTRAINTS: Final = tuple(f"{owner}.topologyConstraint" for owner in (_SET, _CLIQUE, _GROUP))
+_SHARING: Final = tuple(f"{owner}.resourceSharing[*]" for owner in (_SET, _CLIQUE, _GROUP))
+_MNNVL: Final = tuple(f"{owner}.annotations[{MNNVL_GROUP}]" for owner in ("metadata", _CLIQUE, _GROUP))
+_KAI: Final = tuple(
+    f"{owner}.{kind}[{KAI_QUEUE}]" for owner in ("metadata", _CLIQUE) for kind in ("labels", "annotations")
+)
+_VOLCANO: Final = tuple(f"{owner}.annotations[{VOLCANO_QUEUE}]" for owner in ("metadata", _CLIQUE))
+_KEPT_OF_CLIQUES: Final = (
+    f"{_CLIQUE}.spec.roleName",
+    f"{_CLIQUE}.spec.minAvailable",
+    f"{_CLIQUE}.spec.startsAfter",
+    f"{_CLIQUE}.resourceSharing",
+    f"{_POD}.schedulerName",
+)
 
 PODCLIQUESET_RULES: Final[tuple[Rule, ...]] = (
     Rule(lambda new, old, facts: unknown_fields(new, PodCliqueSet), (), unknown_fields),
     _rule(names.set_name, "metadata.name", "metadata.generateName", "metadata.namespace"),
-    _rule(metadata.labels_and_annotations, "metadata.labels", "metadata.annotations"),
+    _rule(metadata.labels_and_annotations, *_LABELLED),
     _rule(counts.set_replicas, "spec.replicas"),
     _rule(template.has_cliques, f"{_SET}.cliques"),
     _rule(template.termination_delay, f"{_SET}.terminationDelay"),
@@ -90,6 +134,28 @@ PODCLIQUESET_RULES: Final[tuple[Rule, ...]] = (
     _rule(pods.names_are_given, f"{_POD}.hostname", f"{_POD}.subdomain"),
     _rule(pods.placed_by_scheduler, f"{_POD}.nodeName", f"{_POD}.topologySpreadConstraints", when=When.CREATE),
     _with_facts(pods.one_scheduler, f"{_POD}.schedulerName"),
+    _with_facts(schedulers.enabled, f"{_POD}.schedulerName"),
+    _for((schedulers.KAI,), schedulers.kai_queue, *_KAI),
+    _for((schedulers.VOLCANO,), schedulers.volcano_queue, *_VOLCANO),
+    _for((schedulers.VOLCANO, schedulers.LPX), schedulers.no_constraints, *_CONSTRAINTS),
+    _rule(topology.constraint_shape, *_CONSTRAINTS),
+    _rule(topology.no_pack_domain, *(f"{path}.packDomain" for path in _CONSTRAINTS), when=When.CREATE),
+    _on_update(topology.pack_domain_is_old, *(f"{path}.packDomain" for path in _CONSTRAINTS)),
+    _with_facts(topology.new_constraints, *_CONSTRAINTS, when=When.CREATE),
+    _on_update_with_facts(topology.constraints_are_kept, *_CONSTRAINTS),
+    _with_facts(mnnvl.group_name, *_MNNVL, when=When.CREATE),
+    _on_update(mnnvl.group_is_kept, *_MNNVL),
+    _rule(sharing.claim_templates, f"{_SET}.resourceClaimTemplates[*]"),
+    _rule(sharing.sharing, *_SHARING),
+    _rule(sharing.sharing_filters, f"{_SET}.resourceSharing[*].filter", f"{_GROUP}.resourceSharing[*].filter"),
+    _rule(sharing.claim_names, *(f"{path}.name" for path in _SHARING)),
+    _on_update(updates.same_cliques, f"{_SET}.cliques"),
+    _on_update(updates.same_groups, f"{_SET}.podCliqueScalingGroups"),
+    _on_update(updates.clique_order, f"{_SET}.cliques"),
+    _on_update(updates.startup_type, f"{_SET}.cliqueStartupType"),
+    _on_update_with_facts(updates.clique_fields, *_KEPT_OF_CLIQUES),
+    _on_update(updates.group_fields, f"{_GROUP}.cliqueNames", f"{_GROUP}.minAvailable", f"{_GROUP}.resourceSharing"),
+    _on_update(updates.claims, f"{_SET}.resourceClaimTemplates", f"{_SET}.resourceSharing"),
 )
 
 BINDING_RULES: Final[tuple[Rule, ...]] = (

@@ -56,7 +56,9 @@ def good_set() -> dict[str, Any]:
                 "terminationDelay": "1m",
                 "headlessServiceConfig": {"publishNotReadyAddresses": False},
                 "topologyConstraint": {"topologyName": "t", "pack": {"required": "rack"}},
-                "resourceClaimTemplates": [{"name": "r", "templateSpec": {"spec": {}}}],
+                "resourceClaimTemplates": [
+                    {"name": "r", "templateSpec": {"spec": {"devices": {"requests": [{"name": "gpu"}]}}}}
+                ],
                 "resourceSharing": [{"name": "r", "scope": "AllReplicas", "filter": {"childCliqueNames": ["a"]}}],
                 "cliques": [
                     {

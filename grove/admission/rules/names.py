@@ -60,11 +60,8 @@ def name_lengths(root: Field) -> Iterator[Finding]:
     The names of set, scaling group and clique have 45 characters together, and the host name of the last pod that
     replicas and maxReplicas allow has 63.
     """
-    field = root["metadata"]["name"]
-    name = field.text or ""
-    if not name:
-        field = root["metadata"]["generateName"]
-        name = (field.text or "") + "x" * _GENERATED_SUFFIX
+    metadata, name = root["metadata"], set_name_of(root)
+    field = metadata["name"] if metadata["name"].text else metadata["generateName"]
     if len(name) >= MAX_NAME_LENGTH:
         yield field.invalid(
             f"{len(name)} characters leave no room for clique names: must be fewer than {MAX_NAME_LENGTH}"
@@ -74,7 +71,7 @@ def name_lengths(root: Field) -> Iterator[Finding]:
     for clique in cliques(root):
         own = clique["name"].text
         if own and len(own) <= formats.MAX_LABEL_LENGTH:
-            yield from _host_name_length(clique, name, root["spec"], groups.get(own))
+            yield from _host_name_length(root, clique, groups.get(own))
 
 
 def distinct_children(root: Field) -> Iterator[Finding]:
@@ -130,17 +127,11 @@ class _Pattern:
         return ("/".join(holes), *rest)
 
 
-def _host_name_length(clique: Field, set_name: str, spec: Field, group: Field | None) -> Iterator[FieldError]:
+def _host_name_length(root: Field, clique: Field, group: Field | None) -> Iterator[FieldError]:
     name = clique["name"]
-    parts = [set_name, name.text or ""]
-    i, k = _last_index(spec), _last_index(clique["spec"], "autoScalingConfig")
-    if group is None:
-        podclique = names.podclique_name(set_name, i, parts[-1])
-    else:
-        parts.insert(1, group["name"].text or "")
-        scaling_group = names.scaling_group_name(set_name, i, parts[1])
-        podclique = names.scaling_group_podclique_name(scaling_group, _last_index(group, "scaleConfig"), parts[-1])
-    host = names.pod_hostname(podclique, k)
+    parts = [set_name_of(root), *([group["name"].text or ""] if group is not None else []), name.text or ""]
+    podclique = podclique_name(root, clique, group)
+    host = names.pod_hostname(podclique, last_index(clique["spec"], "autoScalingConfig"))
     together = sum(len(part) for part in parts)
     if together > MAX_NAME_LENGTH:
         yield name.invalid(
@@ -154,7 +145,29 @@ def _host_name_length(clique: Field, set_name: str, spec: Field, group: Field | 
         )
 
 
-def _last_index(owner: Field, scaling: str = "") -> int:
+def set_name_of(root: Field) -> str:
+    """The set's name, with x for the characters that the API server will add to generateName; empty for none."""
+    metadata = root["metadata"]
+    prefix = metadata["generateName"].text
+    return metadata["name"].text or (f"{prefix}{'x' * _GENERATED_SUFFIX}" if prefix else "")
+
+
+def scaling_group_name(root: Field, group: Field) -> str:
+    """The longest name that a PodCliqueScalingGroup of a group gets."""
+    return names.scaling_group_name(set_name_of(root), last_index(root["spec"]), group["name"].text or "")
+
+
+def podclique_name(root: Field, clique: Field, group: Field | None) -> str:
+    """The longest name that a PodClique of a clique (in `group`, if any) gets."""
+    own = clique["name"].text or ""
+    if group is None:
+        return names.podclique_name(set_name_of(root), last_index(root["spec"]), own)
+    j = last_index(group, "scaleConfig")
+    return names.scaling_group_podclique_name(scaling_group_name(root, group), j, own)
+
+
+def last_index(owner: Field, scaling: str = "") -> int:
+    """The highest index that replicas and the autoscaler's maxReplicas (under `scaling`) allow."""
     most = [owner["replicas"].number, owner[scaling]["maxReplicas"].number if scaling else None, 1]
     return max(number for number in most if number is not None) - 1
 

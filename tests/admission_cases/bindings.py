@@ -1,0 +1,69 @@
+"""ClusterTopologyBindings."""
+
+from __future__ import annotations
+
+from grove.admission import Facts
+from tests.admission_cases.case import Case, Obj
+
+ENABLED = Facts(schedulers=("default-scheduler", "kai-scheduler"))
+BINDINGS = "spec.schedulerTopologyBindings"
+
+
+def binding(*levels: tuple[str, str], schedulers: tuple[str, ...] = ()) -> Obj:
+    spec: Obj = {"levels": [{"domain": domain, "key": key} for domain, key in levels or [("rack", "example.com/rack")]]}
+    if schedulers:
+        spec["schedulerTopologyBindings"] = [{"schedulerName": name, "topologyReference": "t"} for name in schedulers]
+    return {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "ClusterTopologyBinding",
+        "metadata": {"name": "t"},
+        "spec": spec,
+    }
+
+
+CASES = (
+    Case("one level", binding(), facts=ENABLED),
+    Case("levels and a scheduler", binding(("zone", "z"), ("rack", "r"), schedulers=("kai-scheduler",)), facts=ENABLED),
+    Case(
+        "a domain twice",
+        binding(("zone", "z"), ("zone", "y")),
+        ['spec.levels[1].domain: Duplicate value: "zone": spec.levels[0].domain has it already'],
+    ),
+    Case(
+        "a key twice",
+        binding(("zone", "z"), ("rack", "r"), ("host", "z")),
+        ['spec.levels[2].key: Duplicate value: "z": spec.levels[0].key has it already'],
+    ),
+    Case(
+        "a scheduler twice",
+        binding(schedulers=("kai-scheduler", "kai-scheduler")),
+        [
+            (
+                f'{BINDINGS}[1].schedulerName: Duplicate value: "kai-scheduler": {BINDINGS}[0].schedulerName names it '
+                "already"
+            )
+        ],
+    ),
+    Case(
+        "a scheduler that is not enabled",
+        binding(schedulers=("volcano",)),
+        [
+            (
+                f'{BINDINGS}[0].schedulerName: Invalid value: "volcano": not enabled in the operator, which has the '
+                "scheduler profiles default-scheduler, kai-scheduler"
+            )
+        ],
+        facts=ENABLED,
+    ),
+    Case(
+        "a scheduler that knows no levels",
+        binding(schedulers=("default-scheduler",)),
+        [
+            (
+                f'{BINDINGS}[0].schedulerName: Invalid value: "default-scheduler": does not place by topology; those '
+                "that do: kai-scheduler"
+            )
+        ],
+        facts=ENABLED,
+    ),
+)

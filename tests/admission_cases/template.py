@@ -1,0 +1,147 @@
+"""The template as a whole, and the order in which cliques start."""
+
+from __future__ import annotations
+
+from tests.admission_cases.case import CLIQUES, GROUPS, Case, a_set, clique, explicit, group
+
+CASES = (
+    Case(
+        "no cliques",
+        {**a_set(), "spec": {"template": {"cliques": []}}},
+        [f"{CLIQUES}: Required value: at least one clique"],
+    ),
+    Case("cliques left out", {**a_set(), "spec": {"template": {}}}, [f"{CLIQUES}: Required value"]),
+    Case("null cliques", {**a_set(), "spec": {"template": {"cliques": None}}}, [f"{CLIQUES}: Required value"]),
+    Case("no spec", {"metadata": {"name": "s"}}, ["spec: Required value"]),
+    Case(
+        "startup type",
+        a_set(cliqueStartupType="InOrder"),
+        [
+            (
+                'spec.template.cliqueStartupType: Unsupported value: "InOrder": supported values: '
+                '"CliqueStartupTypeAnyOrder", "CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit"'
+            )
+        ],
+    ),
+    Case(
+        "termination delay 0",
+        a_set(terminationDelay="0s"),
+        ['spec.template.terminationDelay: Invalid value: "0s": must be more than 0, e.g. 4h'],
+    ),
+    Case(
+        "negative termination delay",
+        a_set(terminationDelay="-1h"),
+        ['spec.template.terminationDelay: Invalid value: "-1h": must be more than 0, e.g. 4h'],
+    ),
+    Case(
+        "huge duration",
+        a_set(terminationDelay="9" * 30 + "h"),
+        [
+            (
+                f'spec.template.terminationDelay: Invalid value: "{"9" * 30}h": must be a duration such as 4h, '
+                "1m30s or 500ms, at most 2562047h"
+            )
+        ],
+    ),
+    Case(
+        "no duration",
+        a_set(terminationDelay="4 hours"),
+        [
+            (
+                'spec.template.terminationDelay: Invalid value: "4 hours": must be a duration such as 4h, '
+                "1m30s or 500ms, at most 2562047h"
+            )
+        ],
+    ),
+    Case(
+        "group of an unknown clique",
+        a_set(groups=[group("g", "a", "x")]),
+        [f'{GROUPS}[0].cliqueNames[1]: Not found: "x": there is no clique of this name in the template'],
+    ),
+    Case(
+        "group of no cliques",
+        a_set(groups=[group("g")]),
+        [f"{GROUPS}[0].cliqueNames: Required value: at least one clique"],
+    ),
+    Case(
+        "clique in two groups",
+        a_set(groups=[group("g", "a"), group("h", "a")]),
+        [
+            (
+                f'{GROUPS}[1].cliqueNames[0]: Duplicate value: "a": the clique is in {GROUPS}[0] already; '
+                "it can be in one scaling group, once"
+            )
+        ],
+    ),
+    Case(
+        "clique twice in a group",
+        a_set(groups=[group("g", "a", "a")]),
+        [
+            (
+                f'{GROUPS}[0].cliqueNames[1]: Duplicate value: "a": the clique is twice in this group; '
+                "it can be in one scaling group, once"
+            )
+        ],
+    ),
+    Case(
+        "autoscaler in a group",
+        a_set(clique(autoScalingConfig={"maxReplicas": 2}), groups=[group("g", "a")]),
+        [
+            (
+                f'{CLIQUES}[0].spec.autoScalingConfig: Invalid value: {{"maxReplicas": 2, "minReplicas": 1}}: the '
+                "clique is in a scaling group, which scales as one: use the group's scaleConfig"
+            )
+        ],
+    ),
+    Case(
+        "starts after nothing",
+        explicit(clique(startsAfter=[" "])),
+        [f"{CLIQUES}[0].spec.startsAfter[0]: Required value: the name of a clique"],
+    ),
+    Case(
+        "starts after itself",
+        explicit(clique(startsAfter=["a"])),
+        [f'{CLIQUES}[0].spec.startsAfter[0]: Invalid value: "a": a clique cannot start after itself'],
+    ),
+    Case(
+        "starts after one twice",
+        explicit(clique("a"), clique("b", startsAfter=["a", "a"])),
+        [f'{CLIQUES}[1].spec.startsAfter[1]: Duplicate value: "a": is named already'],
+    ),
+    Case(
+        "starts after an unknown clique",
+        explicit(clique(startsAfter=["x"])),
+        [f'{CLIQUES}[0].spec.startsAfter[0]: Not found: "x": there is no clique of this name in the template'],
+    ),
+    Case(
+        "two cliques wait for each other",
+        explicit(clique("a", startsAfter=["b"]), clique("b", startsAfter=["a"])),
+        [
+            (
+                f'{CLIQUES}[0].spec.startsAfter: Invalid value: ["b"]: the cliques wait for each other: a → b → a; '
+                "remove one of these"
+            )
+        ],
+    ),
+    Case(
+        "three cliques wait for each other, and so do two",
+        explicit(
+            clique("x", startsAfter=["a"]),
+            clique("a", startsAfter=["c"]),
+            clique("b", startsAfter=["a"]),
+            clique("c", startsAfter=["b"]),
+            clique("d", startsAfter=["e"]),
+            clique("e", startsAfter=["a", "d"]),
+        ),
+        [
+            (
+                f'{CLIQUES}[1].spec.startsAfter: Invalid value: ["c"]: the cliques wait for each other: '
+                "a → c → b → a; remove one of these"
+            ),
+            (
+                f'{CLIQUES}[4].spec.startsAfter: Invalid value: ["e"]: the cliques wait for each other: '
+                "d → e → d; remove one of these"
+            ),
+        ],
+    ),
+)
