@@ -12,6 +12,7 @@ ON_CLIQUE = f"{CLIQUES}[0].topologyConstraint"
 ON_GROUP = f"{GROUPS}[0].topologyConstraint"
 OFF = Facts(topology_aware=False)
 ON = Facts(topology_aware=True, topologies={"gpus": ("zone", "block", "rack", "host"), "shelves": ("row", "shelf")})
+NAME_IT = "Required value: the ClusterTopologyBinding that has the levels; or name it on the set"
 UNKNOWN_LEVELS = "levels ({}) are not known here: topologyAwareScheduling is off in the operator's configuration"
 OLD_AND_NEW = "means the same as the deprecated packDomain: remove packDomain"
 
@@ -38,10 +39,7 @@ SHAPE = (
         constrained({}),
         [
             f"{TOP}.pack: Required value: e.g. required: rack",
-            (
-                f"{TOP}.topologyName: Required value: the ClusterTopologyBinding that has the levels; or name it on the "
-                "set"
-            ),
+            f"{TOP}.topologyName: {NAME_IT}",
         ],
         schema=f"{TOP}.pack: Required value",
     ),
@@ -104,12 +102,7 @@ BINDING = (
     Case(
         "nobody names the binding",
         constrained(on_group=pack("rack")),
-        [
-            (
-                f"{ON_GROUP}.topologyName: Required value: the ClusterTopologyBinding that has the levels; or name it on "
-                "the set"
-            )
-        ],
+        [f"{ON_GROUP}.topologyName: {NAME_IT}"],
     ),
     Case(
         "another name than the one inherited",
