@@ -7,12 +7,15 @@ priority and fairness does that better.
 
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from grove.api.base import field_errors
+from grove.api.labels import DEFAULT_SCHEDULER
+from grove.schedulers import SchedulerError, Schedulers, enable
 
 
 class ConfigurationError(Exception):
@@ -55,6 +58,25 @@ class Controllers(_Model):
     pod_gang: Concurrency = Concurrency(concurrent_syncs=5)
 
 
+class SchedulerProfile(_Model):
+    """A scheduler that sets may use: `name` is the schedulerName of their pods, `config` is for its back end."""
+
+    name: str = Field(min_length=1)
+    config: dict[str, Any] | None = None
+
+
+class Scheduler(_Model):
+    """The enabled profiles; that of Kubernetes' own scheduler always is one of them."""
+
+    profiles: tuple[SchedulerProfile, ...] = ()
+    default_profile_name: str = DEFAULT_SCHEDULER
+
+    def enable(self) -> Schedulers:
+        """Make the back ends; raises SchedulerError. Without profiles the default's name does not count."""
+        profiles = [(profile.name, profile.config or {}) for profile in self.profiles]
+        return enable(profiles, self.default_profile_name if profiles else DEFAULT_SCHEDULER)
+
+
 class LogLevel(StrEnum):
     DEBUG = "debug"
     INFO = "info"
@@ -72,6 +94,7 @@ class OperatorConfiguration(_Model):
     runtime_client_connection: ClientConnection = ClientConnection()
     server: Servers = Servers()
     controllers: Controllers = Controllers()
+    scheduler: Scheduler = Scheduler()
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.JSON
 
@@ -92,6 +115,10 @@ def load(path: Path | None) -> OperatorConfiguration:
     if kind != "OperatorConfiguration":
         raise ConfigurationError(f"{path}: kind: Invalid value: {kind!r}: must be OperatorConfiguration")
     try:
-        return OperatorConfiguration.model_validate(content)
+        config = OperatorConfiguration.model_validate(content)
+        config.scheduler.enable()
+        return config
+    except SchedulerError as error:
+        raise ConfigurationError(f"{path}: scheduler.{error}") from error
     except ValidationError as error:
         raise ConfigurationError("; ".join(f"{path}: {line}" for line in field_errors(error))) from error

@@ -21,6 +21,7 @@ from grove.controllers.podcliqueset import PodCliqueSetReconciler
 from grove.controllers.replica import ReplicaReconciler
 from grove.controllers.routing import Name, ReplicaKey, Router, Wake
 from grove.controllers.scalinggroup import ScalingGroupReconciler
+from grove.controllers.scheduling import Scheduling
 from grove.controllers.world import World
 from grove.runtime import health
 from grove.runtime.client import Client
@@ -43,8 +44,10 @@ class Controllers:
     """The stores, queues and reconcilers, wired together around one client; no kopf in here."""
 
     def __init__(self, client: Client, config: OperatorConfiguration) -> None:
-        world = World()
+        schedulers = config.scheduler.enable()
+        world = World(schedulers)
         self.world = world
+        scheduling = Scheduling(schedulers, world)
         self.informers: list[Informer[Any]] = world.informers(client)
         self._recorder = EventRecorder(client, "grove-operator")
         actor, patience = Actor(client, world, self._recorder), Patience()
@@ -54,12 +57,12 @@ class Controllers:
             scaling_group=lambda key, within: self.scaling_groups.add_after(key, within),
             podclique=lambda key, within: self.podcliques.add_after(key, within),
         )
-        replicas = ReplicaReconciler(world, actor, patience, wake)
+        replicas = ReplicaReconciler(world, actor, patience, wake, scheduling)
         sets = PodCliqueSetReconciler(
-            world, actor, Patience(), replicas
+            world, actor, Patience(), replicas, scheduling
         )  # one set does not wait for a crowd of cliques
         groups = ScalingGroupReconciler(world, actor, patience)
-        cliques = PodCliqueReconciler(world, actor, patience)
+        cliques = PodCliqueReconciler(world, actor, patience, scheduling)
         syncs = config.controllers
         self.sets: WorkQueue[Name] = WorkQueue(
             sets.reconcile, name="podcliqueset", concurrency=syncs.pod_clique_set.concurrent_syncs, duty=_SET_DUTY

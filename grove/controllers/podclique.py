@@ -4,12 +4,13 @@ import time
 
 from grove.api.labels import PODCLIQUE_FINALIZER, EventReason
 from grove.api.podclique import PodClique
-from grove.controllers.actor import Actor, Outcome, Patience, Reasons, earliest, now_text
+from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.routing import Name
+from grove.controllers.scheduling import SCHEDULER_UNAVAILABLE, UNAVAILABLE_SECONDS, Scheduling
 from grove.controllers.world import World
 from grove.plan.kinds import POD, PODCLIQUE
 from grove.plan.podclique import podclique_status, wanted_pods
-from grove.plan.pods import plan_pods
+from grove.plan.pods import BURST, plan_pods
 from grove.plan.ranks import rank_offset
 from grove.plan.update import differs, without_finalizer
 from grove.runtime.queue import Done
@@ -24,10 +25,11 @@ _EVENTS: Reasons = {
 class PodCliqueReconciler:
     """One pass: fill the free slots or delete the surplus, then say how it stands."""
 
-    def __init__(self, world: World, actor: Actor, patience: Patience) -> None:
+    def __init__(self, world: World, actor: Actor, patience: Patience, scheduling: Scheduling) -> None:
         self._world = world
         self._actor = actor
         self._patience = patience
+        self._scheduling = scheduling
 
     async def reconcile(self, key: Name) -> Done:
         """Bring the PodClique `key` in line with its spec. Raises PassFailedError when writes failed."""
@@ -42,15 +44,20 @@ class PodCliqueReconciler:
         template = self._world.set_of(podclique)
         if template is None or template.pcs.deleting:
             return Done()  # orphaned or about to go: the garbage collector decides, no pod is made any more
+        waiting = self._scheduling.missing(template)
         plan = plan_pods(
             podclique,
             self._world.pods.by_index("owner", podclique.uid),
             last_occupants=self._world.last_occupants.get(podclique.uid, {}),
             rank_offset=rank_offset(podclique, template),
             now=time.time(),
+            burst=0 if waiting else BURST,
+            prepare=self._scheduling.prepare(podclique, template),
         )
         cost = 2 * (time.thread_time() - start)  # the status looks at the same pods once more
         outcome = await self._actor.act((PODCLIQUE, podclique.wire), plan.writes, _EVENTS)
+        if waiting:
+            outcome.failures.append(Failure(SCHEDULER_UNAVAILABLE, waiting, news_come=UNAVAILABLE_SECONDS))
         waits = await self._write_status(self._world.podcliques.get(*key), outcome)
         return Done(earliest(plan.again_after, waits, outcome.finish()), cost)
 

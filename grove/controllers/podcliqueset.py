@@ -7,6 +7,7 @@ from grove.api.labels import PODCLIQUESET_FINALIZER, EventReason
 from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.replica import ReplicaReconciler
 from grove.controllers.routing import Name
+from grove.controllers.scheduling import SCHEDULER_UNAVAILABLE, Scheduling
 from grove.controllers.world import World
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
 from grove.plan.podcliqueset import plan_removals, podcliqueset_status
@@ -28,8 +29,11 @@ _EVENTS: Reasons = {
 class PodCliqueSetReconciler:
     """One pass over a set. Its replicas are reconciled by themselves; their failures are read from `replicas`."""
 
-    def __init__(self, world: World, actor: Actor, patience: Patience, replicas: ReplicaReconciler) -> None:
+    def __init__(
+        self, world: World, actor: Actor, patience: Patience, replicas: ReplicaReconciler, scheduling: Scheduling
+    ) -> None:
         self._world = world
+        self._scheduling = scheduling
         self._actor = actor
         self._patience = patience
         self._replicas = replicas
@@ -61,7 +65,8 @@ class PodCliqueSetReconciler:
         key = ("set", (template.namespace, template.name))
         live = template.pcs.wire.get("status") or {}
         failures = [f for i in range(template.replicas) for f in self._replicas.failures.get((*key[1], i), ())]
-        errors = Outcome(self._spec_errors(template) + outcome.failures + failures).last_errors(live, now_text())
+        shown = self._spec_errors(template) + self._scheduler_errors(template) + outcome.failures + failures
+        errors = Outcome(shown).last_errors(live, now_text())
         status = podcliqueset_status(template, self._world.set_snapshot(template), errors)
         if not differs(live, status):
             self._patience.settle(key)
@@ -73,6 +78,18 @@ class PodCliqueSetReconciler:
         outcome.add(await self._actor.patch_status(PODCLIQUESET, template.pcs.wire, status))
         self._patience.settle(key)
         return None
+
+    def _scheduler_errors(self, template: Template) -> list[Failure]:
+        """What keeps the set's scheduler from working for it: it lacks something, or the spec is not for it."""
+        missing = self._scheduling.missing(template)
+        errors = [Failure(SCHEDULER_UNAVAILABLE, missing)] if missing else []
+        errors += [Failure("ERR_INVALID_SPEC", str(error)) for error in self._scheduling.errors(template)]
+        shown = {error.get("description") for error in (template.pcs.wire.get("status") or {}).get("lastErrors") or ()}
+        for error in errors[:5]:
+            if error.description not in shown:
+                reason = "SchedulerUnavailable" if error.code == SCHEDULER_UNAVAILABLE else "InvalidSpec"
+                self._actor.event(PODCLIQUESET, template.pcs.wire, "Warning", reason, error.description)
+        return errors
 
     def _spec_errors(self, template: Template) -> list[Failure]:
         """What is wrong with a spec that no webhook has seen. It is told; what can be made of it is made all the same.

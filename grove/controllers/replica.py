@@ -5,6 +5,7 @@ import time
 from grove.api.labels import EventReason
 from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.routing import AT_ONCE, ReplicaKey, Wake
+from grove.controllers.scheduling import Scheduling
 from grove.controllers.world import World
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
 from grove.plan.podgang import GangPlan
@@ -27,11 +28,12 @@ _EVENTS: Reasons = {
 class ReplicaReconciler:
     """One pass over a set replica. What goes wrong is kept in `failures` for the set's status, by replica."""
 
-    def __init__(self, world: World, actor: Actor, patience: Patience, wake: Wake) -> None:
+    def __init__(self, world: World, actor: Actor, patience: Patience, wake: Wake, scheduling: Scheduling) -> None:
         self._world = world
         self._actor = actor
         self._patience = patience
         self._wake = wake
+        self._scheduling = scheduling
         self.failures: dict[ReplicaKey, list[Failure]] = {}
 
     async def reconcile(self, key: ReplicaKey) -> Done:
@@ -48,36 +50,56 @@ class ReplicaReconciler:
         start = time.thread_time()
         plans = self._plan_gangs(template, replica)
         cost += time.thread_time() - start
-        outcome.add(await self._carry_out(template, plans))
+        carried_out, again_after = await self._carry_out(template, replica, plans)
+        outcome.add(carried_out)
         self._remember(key, outcome.failures)
-        return Done(earliest(self._due(namespace, plans), outcome.finish()), cost)
+        return Done(earliest(self._due(namespace, plans), again_after, outcome.finish()), cost)
 
     def _plan_gangs(self, template: Template, replica: int) -> dict[str, GangPlan]:
+        snapshot = self._world.replica_snapshot(template, replica)
         return plan_gangs(
             template,
             replica,
-            self._world.replica_snapshot(template, replica),
+            snapshot,
             hurry=lambda gang: self._patience.spent((template.namespace, gang)),
             now=now_text(),
+            place=self._scheduling.place(template, replica, snapshot),
         )
 
-    async def _carry_out(self, template: Template, plans: dict[str, GangPlan]) -> Outcome:
-        """PodGangs first, then their status, then the gates; a step that fails stops the later ones of its gang.
+    async def _carry_out(
+        self, template: Template, replica: int, plans: dict[str, GangPlan]
+    ) -> tuple[Outcome, float | None]:
+        """PodGangs first, then what the scheduler needs, their status, the gates; a step that fails stops the later
+        ones of its gang. Also the seconds until the scheduler's back end wants to look again.
 
         What failed for other children does not: a gang is judged by its pods, not by a Service that could not be made.
         """
         regarding = (PODCLIQUESET, template.pcs.wire)
         outcome = await self._actor.act(regarding, [write for plan in plans.values() for write in plan.spec], _EVENTS)
+        broken = {failure.name for failure in outcome.failures}
+        snapshot = self._world.replica_snapshot(template, replica)
+        decisions = self._scheduling.decide(template, replica, snapshot, {n: plan.state for n, plan in plans.items()})
+        gang_of = {write.name: name for name, decision in decisions.items() for write in decision.writes}
+        done = await self._actor.act(regarding, [w for n, d in decisions.items() if n not in broken for w in d.writes])
+        broken |= {gang_of[failure.name] for failure in done.failures if failure.name in gang_of}
+        outcome.add(done)
         statuses: list[Write] = []
-        for name, plan in _unbroken(plans, outcome):
+        for name, plan in plans.items():
             gang = self._world.podgangs.get(template.namespace, name)
-            if plan.status is not None and gang is not None:
+            if plan.status is not None and gang is not None and name not in broken:
                 body = {"metadata": {"resourceVersion": str(gang.resource_version)}, "status": plan.status}
                 statuses.append(Patch(PODGANG, gang.namespace, name, body, "status", gang.uid))
-        outcome.add(await self._actor.act(regarding, statuses))
-        gates = [write for _, plan in _unbroken(plans, outcome) for write in plan.gates]
+        done = await self._actor.act(regarding, statuses)
+        broken |= {failure.name for failure in done.failures}
+        outcome.add(done)
+        gates = [
+            gate
+            for name, plan in plans.items()
+            for gate in plan.gates
+            if name in decisions and name not in broken and gate.name not in decisions[name].hold
+        ]
         outcome.add(await self._actor.act(regarding, gates))
-        return outcome
+        return outcome, earliest(*(decision.again_after for decision in decisions.values()))
 
     def _due(self, namespace: str, plans: dict[str, GangPlan]) -> float | None:
         """Seconds until a postponed gang write is due."""
@@ -97,9 +119,3 @@ class ReplicaReconciler:
             self.failures[key] = shown
         if shown != before:
             self._wake.podcliqueset(key[:2], AT_ONCE)
-
-
-def _unbroken(plans: dict[str, GangPlan], outcome: Outcome) -> list[tuple[str, GangPlan]]:
-    """The gangs whose PodGang could be written so far."""
-    broken = {failure.name for failure in outcome.failures}
-    return [(name, plan) for name, plan in plans.items() if name not in broken]

@@ -55,6 +55,9 @@ class Router:
         world.pods.on_change(self._pod_changed)
         world.services.on_change(self._service_changed)
         world.autoscalers.on_change(self._autoscaler_changed)
+        world.scheduler_objects.on_served(self._schedulers_changed)
+        for store in world.scheduler_objects.stores.values():
+            store.on_change(self._scheduler_object_changed)
 
     def _set_changed(self, old: Template | None, new: Template | None) -> None:
         template = new or old
@@ -137,6 +140,24 @@ class Router:
         target = target or self._world.scaling_groups.get(child.namespace, child.name)
         if target is not None:
             self._wake_replica(target, SOON)
+
+    def _scheduler_object_changed(self, old: Child | None, new: Child | None) -> None:
+        tags = [child.labels for child in (new, old) if child is not None]
+        if not any(labels.PODGANG in tag for tag in tags):
+            self._schedulers_changed()  # a queue, say, which any number of sets may use
+        for child in (new, old):
+            if child is not None:
+                self._wake_owner(child.namespace, child.labels, SOON)
+
+    def _schedulers_changed(self) -> None:
+        """Something changed that all sets of a scheduler may depend on, which is rare."""
+        for template in self._world.sets:
+            key = (template.namespace, template.name)
+            self._wake.podcliqueset(key, SOON)
+            for replica in range(template.replicas):
+                self._wake.replica((*key, replica), SOON)
+            for podclique in self._world.podcliques.by_index("set", key):
+                self._wake.podclique((podclique.namespace, podclique.name), SOON)
 
     def _wake_set(self, child: Resource, within: float) -> None:
         self._wake.podcliqueset((child.namespace, child.labels.get(labels.PART_OF, "")), within)

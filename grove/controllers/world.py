@@ -1,7 +1,8 @@
 """The operator's picture of the cluster: one store per kind, and the snapshots that passes read from them."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from grove.admission.defaults import default_podcliqueset
@@ -21,15 +22,20 @@ from grove.runtime.cache import Store, Stored
 from grove.runtime.client import Client
 from grove.runtime.informer import Informer
 from grove.runtime.resources import ResourceType
+from grove.schedulers import Schedulers, Watch, enable
 
 MANAGED = f"{labels.MANAGED_BY}={labels.MANAGED_BY_GROVE}"
 
 V = TypeVar("V")
 
+_RECHECK_SECONDS = (
+    60.0  # schedulers are installed now and then; an API server restarted with other features is seen too
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A Service or HorizontalPodAutoscaler as the API server sent it."""
+    """A Service, a HorizontalPodAutoscaler or an object of a scheduler as the API server sent it."""
 
     wire: dict[str, Any]
     resource_version: int
@@ -37,7 +43,7 @@ class Child:
 
     @property
     def namespace(self) -> str:
-        return str(self.wire["metadata"]["namespace"])
+        return str(self.wire["metadata"].get("namespace") or "")
 
     @property
     def name(self) -> str:
@@ -47,20 +53,79 @@ class Child:
     def uid(self) -> str:
         return str(self.wire["metadata"]["uid"])
 
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self.wire["metadata"].get("labels") or {}
+
     @classmethod
     def from_wire(cls, obj: dict[str, Any]) -> "Child":
         """Keep what plans compare: metadata and spec."""
-        obj = slim(obj)
         obj.pop("status", None)
+        return cls.of_scheduler(lambda whole: whole, obj)
+
+    @classmethod
+    def of_scheduler(cls, view: Callable[[dict[str, Any]], dict[str, Any]], obj: dict[str, Any]) -> "Child":
+        """Keep what the scheduler's back end looks at."""
+        obj = slim(view(obj))
         metadata = obj["metadata"]
         owner = next((ref.get("uid", "") for ref in metadata.get("ownerReferences") or () if ref.get("controller")), "")
         return cls(obj, int(metadata["resourceVersion"]), owner)
 
 
+Feed = tuple[Store[Any], Callable[[dict[str, Any]], Any]]
+"""A store, and what it keeps of an object in wire form."""
+
+
+class SchedulerObjects:
+    """The kinds of the scheduler back ends, as far as the API server serves them (`grove.schedulers.Cluster`)."""
+
+    def __init__(self, watches: Sequence[Watch]) -> None:
+        self.watches = watches
+        self.stores: dict[ResourceType, Store[Child]] = {
+            watch.resource: Store({"gang": lambda obj: [(obj.namespace, obj.labels.get(labels.PODGANG))]})
+            for watch in watches
+        }
+        self._served: set[ResourceType] = set()
+        self._subscribers: list[Callable[[], None]] = []
+
+    def serves(self, resource: ResourceType) -> bool:
+        """Whether the API server serves the kind now."""
+        return resource in self._served
+
+    def get(self, resource: ResourceType, namespace: str, name: str) -> dict[str, Any] | None:
+        """One object; None when there is none."""
+        obj = self.stores[resource].get(namespace, name) if resource in self.stores else None
+        return obj.wire if obj is not None else None
+
+    def of_gang(self, resource: ResourceType, namespace: str, gang: str) -> list[dict[str, Any]]:
+        """The objects whose label names the gang."""
+        store = self.stores.get(resource)
+        return [obj.wire for obj in store.by_index("gang", (namespace, gang))] if store is not None else []
+
+    def feed(self, resource: ResourceType) -> Feed | None:
+        """Where objects of a kind go; None for kinds that no back end watches."""
+        watch = next((watch for watch in self.watches if watch.resource == resource), None)
+        if watch is None:
+            return None
+        return self.stores[resource], partial(Child.of_scheduler, watch.view)
+
+    def on_served(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when a kind becomes served or is served no more."""
+        self._subscribers.append(callback)
+
+    def note_served(self, resource: ResourceType, served: bool) -> None:
+        """Take note of what an informer found out."""
+        (self._served.add if served else self._served.discard)(resource)
+        for callback in self._subscribers:
+            callback()
+
+
 class World:
     """Everything the operator knows of the cluster. PodCliqueSets are stored defaulted, as their `Template`."""
 
-    def __init__(self) -> None:
+    def __init__(self, schedulers: Schedulers | None = None) -> None:
+        schedulers = schedulers or enable()
+        self.scheduler_objects = SchedulerObjects(schedulers.watches)
         self.sets: Store[Template] = Store()
         self.scaling_groups: Store[PodCliqueScalingGroup] = Store({"owner": lambda obj: [obj.owner_uid]})
         self.podcliques: Store[PodClique] = Store(
@@ -80,7 +145,7 @@ class World:
         self.taking = False
         """Whether the change being told is the answer to a write of ours."""
         self._feeds: dict[ResourceType, tuple[Store[Any], Callable[[dict[str, Any]], Any], str | None]] = {
-            kinds.PODCLIQUESET: (self.sets, _template, None),
+            kinds.PODCLIQUESET: (self.sets, lambda obj: _template(obj, schedulers.default), None),
             kinds.PODCLIQUESCALINGGROUP: (
                 self.scaling_groups,
                 lambda obj: PodCliqueScalingGroup.from_wire(slim(obj)),
@@ -102,16 +167,31 @@ class World:
         self.pods.on_change(self.remember_occupant)
 
     def informers(self, client: Client) -> list[Informer[Any]]:
-        """One informer per kind; only managed Pods, Services and autoscalers are watched."""
-        return [
+        """One informer per kind; of Pods, Services and autoscalers only managed ones. Schedulers' kinds may lack."""
+        ours: list[Informer[Any]] = [
             Informer(client, resource, store, view, label_selector=selector)
             for resource, (store, view, selector) in self._feeds.items()
+        ]
+        return ours + [
+            Informer(
+                client,
+                watch.resource,
+                self.scheduler_objects.stores[watch.resource],
+                partial(Child.of_scheduler, watch.view),
+                label_selector=watch.label_selector,
+                field_selector=watch.field_selector,
+                optional=True,
+                recheck_seconds=_RECHECK_SECONDS,
+                on_served=partial(self.scheduler_objects.note_served, watch.resource),
+            )
+            for watch in self.scheduler_objects.watches
         ]
 
     def take(self, resource: ResourceType, obj: dict[str, Any]) -> None:
         """Take over an object the API server returned to a write, so that the next pass reads it."""
-        if resource in self._feeds:
-            store, view, _ = self._feeds[resource]
+        feed = self._feed(resource)
+        if feed is not None:
+            store, view = feed
             obj.setdefault("kind", resource.kind)
             self.taking = True
             try:
@@ -121,10 +201,14 @@ class World:
 
     def forget(self, resource: ResourceType, namespace: str, name: str, uid: str) -> None:
         """Drop an object that a delete found gone."""
-        store = self._feeds[resource][0]
-        known = store.get(namespace, name)
-        if known is not None and known.uid == uid:
+        feed = self._feed(resource)
+        store = feed[0] if feed is not None else None
+        known = store.get(namespace, name) if store is not None else None
+        if store is not None and known is not None and known.uid == uid:
             store.remove(namespace, name, uid, known.resource_version)
+
+    def _feed(self, resource: ResourceType) -> Feed | None:
+        return self._feeds[resource][:2] if resource in self._feeds else self.scheduler_objects.feed(resource)
 
     def remember_occupant(self, old: PodView | None, new: PodView | None) -> None:
         """Note who left an index, so that the successor's name is the same for every operator that saw it go.
@@ -239,6 +323,6 @@ class _PodsByOwner(Mapping[str, list[PodView]]):
         return len({pod.owner_uid for pod in self._pods})
 
 
-def _template(obj: dict[str, Any]) -> Template:
+def _template(obj: dict[str, Any], default_scheduler: str) -> Template:
     obj["metadata"].pop("managedFields", None)
-    return Template(PodCliqueSet.from_wire(default_podcliqueset(obj)))
+    return Template(PodCliqueSet.from_wire(default_podcliqueset(obj)), default_scheduler)

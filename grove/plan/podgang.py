@@ -13,6 +13,7 @@ from grove.plan.diff import covers
 from grove.plan.gangs import GangState, GroupState, gates_to_lift
 from grove.plan.kinds import POD, PODGANG
 from grove.plan.observed import PodView
+from grove.plan.placement import Placement
 from grove.plan.template import Template, mirrored, owner_reference
 from grove.plan.update import differs, patch_for
 from grove.runtime.writes import Create, Patch, Write
@@ -26,6 +27,7 @@ _RUNNING = "MinimumReady"
 class GangPlan:
     """What to do about one gang. The three steps are taken in order; one that fails stops the later ones."""
 
+    state: GangState
     spec: tuple[Write, ...] = ()
     status: dict[str, Any] | None = None
     """the status to write, None when the live one says it all"""
@@ -35,17 +37,25 @@ class GangPlan:
 
 
 def plan_gang(
-    template: Template, state: GangState, base: GangState | None, live: PodGang | None, *, hurry: bool, now: str
+    template: Template,
+    state: GangState,
+    base: GangState | None,
+    live: PodGang | None,
+    *,
+    hurry: bool,
+    now: str,
+    placement: Placement = Placement(),  # noqa: B008 - it is frozen
 ) -> GangPlan:
     """Write the PodGang when its gang is complete, then its status, then lift the gates of the pods it references.
 
     References to an incomplete gang and states on the way to Running are of little use and change within moments;
     they are written with `hurry` only, so that a gang that comes up smoothly costs one PodGang and one or two status
     writes. Gates wait for the references, not for the status that tells of them.
-    `base` is the base gang's state for a scaled gang, None for a base gang. `now` is RFC 3339.
+    `base` is the base gang's state for a scaled gang, None for a base gang. `now` is RFC 3339. `placement` is what
+    the scheduler says.
     """
     if live is not None and live.deleting:
-        return GangPlan()
+        return GangPlan(state)
     desired = _podgang(template, state)
     spec = _spec_writes(live, desired)
     postponed = bool(spec) and not (state.complete or hurry)
@@ -53,11 +63,11 @@ def plan_gang(
         spec = ()
     referenced = _referenced(live.wire if postponed and live is not None else desired) if live or spec else set()
     gates = tuple(_lift(pod) for pod in gates_to_lift(state, base) if pod.name in referenced)
-    status = _status(state, live, complete=state.complete and not postponed, now=now)
+    status = _status(state, live, placement, complete=state.complete and not postponed, now=now)
     have = (live.wire.get("status") if live is not None else None) or {}
     urgent = hurry or status["phase"] == PodGangPhase.RUNNING
     changed = differs(have, status) and (live is not None or bool(spec))
-    return GangPlan(spec, status if changed and urgent else None, gates, postponed or (changed and not urgent))
+    return GangPlan(state, spec, status if changed and urgent else None, gates, postponed or (changed and not urgent))
 
 
 def _podgang(template: Template, state: GangState) -> dict[str, Any]:
@@ -93,7 +103,9 @@ def _spec_writes(live: PodGang | None, desired: dict[str, Any]) -> tuple[Write, 
     return tuple(patch_for(PODGANG, live.wire, desired, changes))
 
 
-def _status(state: GangState, live: PodGang | None, *, complete: bool, now: str) -> dict[str, Any]:
+def _status(
+    state: GangState, live: PodGang | None, placement: Placement, *, complete: bool, now: str
+) -> dict[str, Any]:
     have: dict[str, Any] = (live.wire.get("status") if live is not None else None) or {}
     initialized = complete or (_initialized(have) and state.released)
     scheduled = initialized and state.scheduled
@@ -103,6 +115,7 @@ def _status(state: GangState, live: PodGang | None, *, complete: bool, now: str)
         _initialized_condition(state, initialized),
         _progress(ConditionType.SCHEDULED, scheduled, _PLACED, state.groups, [g.scheduled for g in state.groups]),
         _progress(ConditionType.READY, ready, _RUNNING, state.groups, [g.ready for g in state.groups]),
+        *placement.conditions,
     ]
     return {"phase": phase.value, "conditions": merged(have.get("conditions") or (), wanted, now)}
 

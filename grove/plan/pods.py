@@ -1,7 +1,7 @@
 """Pods of one PodClique: which should exist, under which names, and what they look like."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
@@ -24,6 +24,9 @@ REFILL_SPACING = 10.0
 BURST = 500
 """Pods that one pass makes at most, as a ReplicaSet does: a number mistyped and put right again stops there."""
 
+Prepare = Callable[[dict[str, Any], int], dict[str, Any]]
+"""Gives a new pod (wire form) at an index what its scheduler wants to find on it, and returns it."""
+
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 
@@ -45,6 +48,7 @@ def plan_pods(
     rank_offset: RankOffset | None,
     now: float,
     burst: int = BURST,
+    prepare: Prepare = lambda pod, _: pod,
 ) -> PodPlan:
     """Bring the number of active pods to spec.replicas: fill the lowest free indices, or delete the surplus.
 
@@ -82,7 +86,7 @@ def plan_pods(
         name = pod_name(podclique.name, podclique.uid, index, predecessor, taken)
         taken[name] = index
         refilled.add(index)
-        creates.append(Create(POD, build_pod(podclique, index, name, rank_offset)))
+        creates.append(Create(POD, prepare(build_pod(podclique, index, name, rank_offset), index)))
     full = len(slots) >= wanted
     leftovers = [
         pod for pod in gone if pod.finished and not pod.deleting and (full or pod.index in refilled or pod.index < 0)

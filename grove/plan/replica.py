@@ -8,15 +8,19 @@ from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podgang import PodGang
 from grove.plan import children
-from grove.plan.gangs import ReplicaView, expected_gangs, live_group_replicas, observe
+from grove.plan.gangs import GangState, ReplicaView, expected_gangs, live_group_replicas, observe
 from grove.plan.kinds import AUTOSCALER, SERVICE
 from grove.plan.observed import PodView
+from grove.plan.placement import Placement
 from grove.plan.podclique import ensure_podclique
 from grove.plan.podgang import GangPlan, plan_gang
 from grove.plan.scalinggroup import ensure_scaling_group
 from grove.plan.template import Template
 from grove.plan.update import ensure
 from grove.runtime.writes import Write
+
+Place = Callable[[GangState, Mapping[str, GangState]], Placement]
+"""Reads back what the scheduler says of a gang, given all gangs of the replica by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,13 @@ def plan_children(template: Template, replica: int, snapshot: ReplicaSnapshot) -
 
 
 def plan_gangs(
-    template: Template, replica: int, snapshot: ReplicaSnapshot, *, hurry: Callable[[str], bool], now: str
+    template: Template,
+    replica: int,
+    snapshot: ReplicaSnapshot,
+    *,
+    hurry: Callable[[str], bool],
+    now: str,
+    place: Place = lambda *_: Placement(),
 ) -> dict[str, GangPlan]:
     """The plan of every gang of a replica, by gang name; `hurry` is asked per gang (see `plan_gang`)."""
     if replica >= template.replicas:
@@ -63,7 +73,13 @@ def plan_gangs(
     states = {gang.name: observe(gang, view) for gang in expected_gangs(template, replica, view)}
     return {
         name: plan_gang(
-            template, state, states.get(state.gang.base), snapshot.podgangs.get(name), hurry=hurry(name), now=now
+            template,
+            state,
+            states.get(state.gang.base),
+            snapshot.podgangs.get(name),
+            hurry=hurry(name),
+            now=now,
+            placement=place(state, states),
         )
         for name, state in states.items()
     }

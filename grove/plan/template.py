@@ -12,9 +12,11 @@ from grove.plan import hashes
 class Template:
     """Facts derived from one (defaulted) PodCliqueSet; immutable, so it is shared by all passes over that object."""
 
-    def __init__(self, pcs: PodCliqueSet) -> None:
+    def __init__(self, pcs: PodCliqueSet, default_scheduler: str = DEFAULT_SCHEDULER) -> None:
+        """`default_scheduler` is what pods without schedulerName get."""
         spec = pcs.spec.template
         self.pcs = pcs
+        self._default_scheduler = default_scheduler
         self.cliques: dict[str, PodCliqueTemplateSpec] = {clique.name: clique for clique in spec.cliques}
         self.groups: dict[str, PodCliqueScalingGroupConfig] = {g.name: g for g in spec.pod_clique_scaling_groups}
         grouped = {name for group in self.groups.values() for name in group.clique_names}
@@ -65,7 +67,7 @@ class Template:
     def scheduler_name(self) -> str:
         """The scheduler of the set's gangs: the first clique that names one decides (reference: PodGang label)."""
         named = (clique.spec.pod_spec.get("schedulerName") for clique in self.cliques.values())
-        return next((name for name in named if name), DEFAULT_SCHEDULER)
+        return next((name for name in named if name), self._default_scheduler)
 
 
 def template_pods(template: Template, group: str) -> int:

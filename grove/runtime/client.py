@@ -149,6 +149,7 @@ class Client:
         *,
         namespace: str | None = None,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         limit: int = 500,
     ) -> Listing[Object]: ...
 
@@ -159,6 +160,7 @@ class Client:
         *,
         namespace: str | None = None,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         limit: int = 500,
         view: Callable[[Object], V],
     ) -> Listing[V]: ...
@@ -169,6 +171,7 @@ class Client:
         *,
         namespace: str | None = None,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         limit: int = 500,
         view: Callable[[Object], Any] = lambda obj: obj,
     ) -> Listing[Any]:
@@ -177,9 +180,8 @@ class Client:
         A list whose continue token expired starts over, then in one piece, which cannot expire. Raises ApiError.
         """
         path = resource.path(namespace)
-        params = {"limit": str(limit)} if limit else {}
-        if label_selector:
-            params["labelSelector"] = label_selector
+        selection = _selection(label_selector, field_selector)
+        params = selection | ({"limit": str(limit)} if limit else {})
         items: list[Any] = []
         while True:
             try:
@@ -188,7 +190,7 @@ class Client:
                 if not error.is_gone or "continue" not in params:
                     raise
                 items.clear()
-                params = {"labelSelector": label_selector} if label_selector else {}
+                params = dict(selection)
                 continue
             for item in page.get("items") or ():
                 item.setdefault("apiVersion", resource.api_version)
@@ -206,6 +208,7 @@ class Client:
         resource_version: str,
         namespace: str | None = None,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         seconds: int | None = None,
         on_open: Callable[[], None] | None = None,
     ) -> AsyncGenerator[Object, None]:
@@ -222,9 +225,8 @@ class Client:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(seconds),
             "allowWatchBookmarks": "true",
+            **_selection(label_selector, field_selector),
         }
-        if label_selector:
-            params["labelSelector"] = label_selector
         limits = aiohttp.ClientTimeout(total=seconds + _WATCH_GRACE, sock_connect=_CONNECT_SECONDS)
         call = _Call("watch", resource.label, "GET", resource.path(namespace), limits, params)
         try:
@@ -345,6 +347,11 @@ class Client:
             if self._logins == logins and self._reauth is not None:
                 await self._reauth()
                 self._logins += 1
+
+
+def _selection(labels: str | None, fields: str | None) -> dict[str, str]:
+    """The query parameters that narrow a list or watch."""
+    return {key: value for key, value in (("labelSelector", labels), ("fieldSelector", fields)) if value}
 
 
 class RateLimiter:

@@ -31,7 +31,8 @@ class Informer(Generic[T]):
     """Feeds ``store`` with the objects of one resource, each turned by ``view`` into what the store keeps.
 
     ``namespace`` None means all. A resource that is not served (a CRD not installed) is waited for; with ``optional``
-    the store counts as synced, and empty, meanwhile. An object that ``view`` cannot read is skipped: the version known
+    the store counts as synced, and empty, meanwhile, and one that we may not read counts as not served. ``on_served``
+    is told when that changes. An object that ``view`` cannot read is skipped: the version known
     before stays. Lists come ``page`` objects at a time: what a page weighs decoded stays with the process for good.
     """
 
@@ -44,18 +45,22 @@ class Informer(Generic[T]):
         *,
         namespace: str | None = None,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         optional: bool = False,
         page: int = 100,
         recheck_seconds: float = _SLOW,
+        on_served: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self.resource = resource
         self.store = store
-        self.served = False
         self.last_contact = clock.now()
+        self._served = False
+        self._on_served = on_served
         self._client = client
         self._view = view
         self._namespace = namespace
         self._label_selector = label_selector
+        self._field_selector = field_selector
         self._optional = optional
         self._page = page
         self._recheck_seconds = recheck_seconds
@@ -71,6 +76,17 @@ class Informer(Generic[T]):
     def synced(self) -> asyncio.Event:
         """Set once the store holds a complete list."""
         return self.store.synced
+
+    @property
+    def served(self) -> bool:
+        """Whether the API server serves the resource, as far as is known."""
+        return self._served
+
+    @served.setter
+    def served(self, served: bool) -> None:
+        if self._served != served:
+            self._served = served
+            self._on_served(served)
 
     def silence(self) -> float:
         """Return for how many seconds the API server has not been heard of. A quiet watch gets a bookmark every
@@ -120,6 +136,7 @@ class Informer(Generic[T]):
             resource_version=self._resource_version,
             namespace=self._namespace,
             label_selector=self._label_selector,
+            field_selector=self._field_selector,
             on_open=self._heard,
         )
         heard = False
@@ -145,6 +162,7 @@ class Informer(Generic[T]):
             self.resource,
             namespace=self._namespace,
             label_selector=self._label_selector,
+            field_selector=self._field_selector,
             limit=self._page,
             view=lambda obj: self._read(obj, unreadable),
         )
@@ -207,6 +225,10 @@ class Informer(Generic[T]):
             return await self._missing()
         if error.status in (401, 403):
             self._tell("refused: %s", error)
+            if self._optional:
+                self.served = False
+                self._resource_version = ""
+                self.store.clear()
             return jittered(_SLOW)
         if error.status >= 500 and self._failures > 2:
             self._resource_version = ""  # it may be this version that the server cannot serve
@@ -239,4 +261,5 @@ class Informer(Generic[T]):
         """Log a state once."""
         if self._told != message:
             self._told = message
-            logger.warning("%s: " + message, self.resource.label, *values)
+            level = logging.INFO if self._optional else logging.WARNING
+            logger.log(level, "%s: " + message, self.resource.label, *values)

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import aiohttp
 
-from grove.controllers import actor, podclique, podcliqueset, replica, scalinggroup
+from grove.controllers import actor, podclique, podcliqueset, replica, scalinggroup, scheduling
 from grove.controllers.config import OperatorConfiguration
 from grove.controllers.operator import Controllers
 from grove.plan.kinds import (
@@ -69,7 +69,7 @@ def virtual_clock() -> Iterator[None]:
     """Let the controllers live in the loop's time, and every run with the same random numbers."""
     random.seed(0)
     with ExitStack() as stack:
-        for module in (actor, podclique, podcliqueset, replica, scalinggroup):
+        for module in (actor, podclique, podcliqueset, replica, scalinggroup, scheduling):
             stack.enter_context(patch.object(module, "time", _Clock))
         yield
 
@@ -77,11 +77,11 @@ def virtual_clock() -> Iterator[None]:
 class OperatorProcess:
     """One operator at work. Its requests go on when it is killed, as on a real wire."""
 
-    def __init__(self, api: FakeApi) -> None:
+    def __init__(self, api: FakeApi, config: OperatorConfiguration) -> None:
         self._api = api
         self._alive = True
         session = cast(aiohttp.ClientSession, Session(self._handle))
-        self.controllers = Controllers(Client(lambda: session, "http://api"), OperatorConfiguration())
+        self.controllers = Controllers(Client(lambda: session, "http://api"), config)
         self._task = asyncio.get_running_loop().create_task(self.controllers.run())
 
     async def _handle(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
@@ -107,7 +107,8 @@ class OperatorProcess:
 class Cluster:
     """The API server, pods that come up by themselves, and any number of operators."""
 
-    def __init__(self, **pods: Any) -> None:
+    def __init__(self, config: OperatorConfiguration | None = None, **pods: Any) -> None:
+        self.config = config or OperatorConfiguration()
         self.api = FakeApi([PODGANG])
         self.api.now = lambda: EPOCH + datetime.timedelta(seconds=asyncio.get_running_loop().time())
         self.api.install(PODCLIQUESET, Scale(selector="status.hpaPodSelector"))
@@ -122,7 +123,7 @@ class Cluster:
 
     def start(self) -> OperatorProcess:
         """Start one more operator."""
-        self.operators.append(OperatorProcess(self.api))
+        self.operators.append(OperatorProcess(self.api, self.config))
         return self.operators[-1]
 
     async def end(self, kill: bool = False) -> None:

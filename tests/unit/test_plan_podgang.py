@@ -320,4 +320,4 @@ def test_a_gang_on_its_way_out_is_waited_for() -> None:
     made = paper()
     gang = after(made)
     going = PodGang.from_wire({**gang.wire, "metadata": {**gang.wire["metadata"], "deletionTimestamp": NOW}})
-    assert plan(made, going, hurry=True) == GangPlan()
+    assert plan(made, going, hurry=True) == GangPlan(made.state("web-0"))

@@ -1,0 +1,98 @@
+"""Where back ends meet the cluster: they read the caches through here, and passes ask them through here."""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from grove.admission.fields import Field, FieldError
+from grove.api.podclique import PodClique
+from grove.api.podgang import PodGang
+from grove.controllers.world import World
+from grove.plan.gangs import GangState
+from grove.plan.placement import Placement
+from grove.plan.pods import Prepare
+from grove.plan.replica import Place, ReplicaSnapshot
+from grove.plan.template import Template
+from grove.schedulers import Decision, GangView, Schedulers, Slot
+
+SCHEDULER_UNAVAILABLE: Final = "ERR_SCHEDULER_UNAVAILABLE"
+"""Code in lastErrors of a set, and of its PodCliques, whose scheduler lacks something in the cluster."""
+UNAVAILABLE_SECONDS: Final = 60.0
+"""After how many seconds such an object is looked at again at the latest; news of what lacked come by event."""
+
+
+class Scheduling:
+    """The enabled back ends, at work on the operator's picture of the cluster."""
+
+    def __init__(self, schedulers: Schedulers, world: World) -> None:
+        self._schedulers = schedulers
+        self._world = world
+
+    def missing(self, template: Template) -> str:
+        """What the cluster lacks for a set's scheduler, in one sentence; "" when it can work."""
+        return self._schedulers.of(template).missing(self._world.scheduler_objects)
+
+    def errors(self, template: Template) -> Iterator[FieldError]:
+        """What is wrong with a set for its scheduler."""
+        found = self._schedulers.of(template).validate(Field(template.pcs.wire), self._world.scheduler_objects)
+        yield from (finding for finding in found if isinstance(finding, FieldError))
+
+    def prepare(self, podclique: PodClique, template: Template) -> Prepare:
+        """How new pods of a PodClique are prepared for the scheduler."""
+        backend, cluster = self._schedulers.of(template), self._world.scheduler_objects
+
+        def prepare(pod: dict[str, Any], index: int) -> dict[str, Any]:
+            pod["spec"]["schedulerName"] = podclique.spec.pod_spec.get("schedulerName") or backend.name
+            return backend.prepare_pod(pod, Slot(template, podclique, index, cluster))
+
+        return prepare
+
+    def place(self, template: Template, replica: int, snapshot: ReplicaSnapshot) -> Place:
+        """How the placement of a replica's gangs is read back."""
+        backend, now = self._schedulers.of(template), time.time()
+
+        if missing := self.missing(template):
+            return lambda *_: Placement(reason=missing)
+
+        def place(state: GangState, gangs: Mapping[str, GangState]) -> Placement:
+            return backend.placement(self._view(template, replica, snapshot, state, gangs, now))
+
+        return place
+
+    def decide(
+        self, template: Template, replica: int, snapshot: ReplicaSnapshot, gangs: Mapping[str, GangState]
+    ) -> dict[str, Decision]:
+        """What to do about the scheduler objects of a replica's gangs whose PodGang exists, by gang.
+
+        None at all while the scheduler lacks something.
+        """
+        if self.missing(template):
+            return {}
+        backend, now = self._schedulers.of(template), time.time()
+        views = [self._view(template, replica, snapshot, state, gangs, now) for state in gangs.values()]
+        return {
+            view.state.gang.name: backend.decide(view)
+            for view in views
+            if isinstance(view.podgang, PodGang) and not view.podgang.deleting
+        }
+
+    def _view(
+        self,
+        template: Template,
+        replica: int,
+        snapshot: ReplicaSnapshot,
+        state: GangState,
+        gangs: Mapping[str, GangState],
+        now: float,
+    ) -> GangView:
+        return GangView(
+            template,
+            replica,
+            state,
+            snapshot.podgangs.get(state.gang.name),
+            self._world.scheduler_objects,
+            now,
+            snapshot.podcliques,
+            gangs,
+            snapshot.podgangs,
+        )
