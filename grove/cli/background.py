@@ -13,7 +13,7 @@ from typing import IO
 CONFIG = """\
 kind: OperatorConfiguration
 logFormat: text
-server: {healthProbes: {port: 0}, metrics: {port: 0}}
+server: {healthProbes: {port: 0}, metrics: {port: 0}, webhooks: {port: 0}}
 """
 """No ports, so that several demos can run side by side."""
 

@@ -68,8 +68,13 @@ async def _run(config: "OperatorConfiguration") -> int:
         return STOPPED_BY_ERROR
     except OSError as error:
         server = config.server
-        ports = f"server.healthProbes.port {server.health_probes.port}, server.metrics.port {server.metrics.port}"
-        click.echo(f"grove operator: cannot listen ({ports}; 0 turns one off): {error}", err=True)
+        ports = {
+            "webhooks": server.webhooks.port,
+            "healthProbes": server.health_probes.port,
+            "metrics": server.metrics.port,
+        }
+        named = ", ".join(f"server.{name}.port {port}" for name, port in ports.items())
+        click.echo(f"grove operator: cannot listen ({named}; 0 turns one off): {error}", err=True)
         return PORT_TAKEN
     return STOPPED_BY_ERROR if process.failed else 0
 

@@ -40,7 +40,24 @@ class Server(_Model):
     port: int = Field(default=0, ge=0, le=65535)
 
 
+class CertProvisionMode(StrEnum):
+    """Who makes the webhooks' certificate: the operator, or somebody else, such as cert-manager."""
+
+    AUTO = "auto"
+    MANUAL = "manual"
+
+
+class WebhookServer(Server):
+    """Where the webhooks are served, and their certificate: the folder of its files, the Secret it comes from."""
+
+    port: int = Field(default=2750, ge=0, le=65535)
+    server_cert_dir: str = "/etc/grove-operator/webhook-certs"
+    secret_name: str = "grove-webhook-server-cert"  # noqa: S105
+    cert_provision_mode: CertProvisionMode = CertProvisionMode.AUTO
+
+
 class Servers(_Model):
+    webhooks: WebhookServer = WebhookServer()
     health_probes: Server = Server(port=2751)
     metrics: Server = Server(port=2752)
 
@@ -88,6 +105,13 @@ class LogFormat(StrEnum):
     TEXT = "text"
 
 
+class Authorizer(_Model):
+    """Protection of what the operator made against everybody but itself and the users named here."""
+
+    enabled: bool = False
+    exempt_service_account_user_names: tuple[str, ...] = ()
+
+
 class OperatorConfiguration(_Model):
     """The whole file. Absent means all defaults."""
 
@@ -97,6 +121,7 @@ class OperatorConfiguration(_Model):
     scheduler: Scheduler = Scheduler()
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.JSON
+    authorizer: Authorizer = Authorizer()
 
 
 def load(path: Path | None) -> OperatorConfiguration:

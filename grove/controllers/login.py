@@ -38,6 +38,12 @@ class Login:
         assert self._info is not None, "renew() comes first"
         return str(self._info.server)
 
+    @property
+    def namespace(self) -> str:
+        """The operator's own namespace: that of its pod, or of the kubeconfig's context."""
+        assert self._info is not None, "renew() comes first"
+        return self._info.default_namespace or "default"
+
     def session(self) -> aiohttp.ClientSession:
         """The session to use now."""
         assert self._session is not None, "renew() comes first"

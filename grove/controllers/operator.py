@@ -7,8 +7,9 @@ was down: after a relist kopf reports what it found, and nothing at all when tha
 import asyncio
 import itertools
 import logging
+import socket
 from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import kopf
 from prometheus_client import start_http_server
@@ -29,6 +30,10 @@ from grove.runtime.events import EventRecorder
 from grove.runtime.informer import Informer
 from grove.runtime.metrics import REGISTRY
 from grove.runtime.queue import WorkQueue
+from grove.webhooks.server import bind
+
+if TYPE_CHECKING:
+    from grove.controllers.webhooks import Webhooks
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +122,9 @@ class Operator:
         self._login = Login(self.settings)
         self._stop = asyncio.Event()
         self._controllers: Controllers | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._webhooks: Webhooks | None = None
+        self._webhook_socket: socket.socket | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         kopf.on.startup(registry=self.registry, errors=kopf.ErrorsMode.PERMANENT)(self._start)
         kopf.on.login(registry=self.registry)(self._credentials)
         kopf.on.probe(id="operator", registry=self.registry)(self._probe)
@@ -130,7 +137,10 @@ class Operator:
         """
         await self._login.renew()
         metrics, probes = self._config.server.metrics, self._config.server.health_probes
+        webhooks = self._config.server.webhooks
         try:
+            if webhooks.port:
+                self._webhook_socket = bind(webhooks.bind_address, webhooks.port)
             if metrics.port:
                 start_http_server(metrics.port, metrics.bind_address or _ANYWHERE, registry=REGISTRY)
             await kopf.operator(
@@ -147,12 +157,21 @@ class Operator:
             await self._login.close()
 
     async def _start(self, **_: Any) -> None:
+        self._controllers = Controllers(self._client(), self._config)
+        self._tasks.append(asyncio.create_task(self._watch_over(self._controllers.run()), name="controllers"))
+        if self._webhook_socket is not None:
+            from grove.controllers.webhooks import Webhooks  # 10 MB, which only those pay who want them
+
+            self._webhooks = Webhooks(
+                self._client(), self._webhook_socket, self._config, namespace=self._login.namespace
+            )
+            self._tasks.append(asyncio.create_task(self._watch_over(self._webhooks.run()), name="webhooks"))
+
+    def _client(self) -> Client:
         limits = self._config.runtime_client_connection
-        client = Client(
+        return Client(
             self._login.session, self._login.server, reauth=self._login.renew, qps=limits.qps, burst=limits.burst
         )
-        self._controllers = Controllers(client, self._config)
-        self._task = asyncio.create_task(self._watch_over(self._controllers.run()), name="controllers")
 
     async def _watch_over(self, work: Coroutine[Any, Any, None]) -> None:
         logger.info("Working on %s", self._login.server)  # not before: only now does kopf listen to signals
@@ -173,7 +192,11 @@ class Operator:
             raise RuntimeError("; ".join(problems))
         return problems
 
+    def unready(self) -> list[str]:
+        """Why requests should go to other replicas; empty when they may come here."""
+        return self._webhooks.problems() if self._webhooks is not None else []
+
     async def _finish(self, **_: Any) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:  # the webhooks last: requests still come while the others finish
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)

@@ -1,9 +1,19 @@
 """What the API server refused, and why."""
 
 import random
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One of a Status's details.causes; empty is what the server did not say."""
+
+    reason: str
+    message: str
+    field: str
 
 
 class ApiError(Exception):
@@ -11,7 +21,7 @@ class ApiError(Exception):
 
     ``status`` is the HTTP status; 0 means that no answer came, so nobody knows whether a write happened, unless
     ``not_sent`` is set. ``reason`` is the Status reason (``NotFound``, ``AlreadyExists``, …), ``retry_after`` the
-    server's wish in seconds, ``causes`` the reasons in the Status's details.
+    server's wish in seconds, ``causes`` what the Status's details tell.
     """
 
     def __init__(
@@ -24,7 +34,7 @@ class ApiError(Exception):
         path: str,
         retry_after: float | None = None,
         not_sent: bool = False,
-        causes: tuple[str, ...] = (),
+        causes: tuple[Cause, ...] = (),
     ) -> None:
         super().__init__(f"{verb} {path}: {status or 'no answer'} {reason}: {message}")
         self.status = status
@@ -85,7 +95,7 @@ class ApiError(Exception):
     @property
     def is_namespace_terminating(self) -> bool:
         """A create came while its namespace is being deleted: all it would need is about to go anyway."""
-        return self.status == 403 and "NamespaceTerminating" in self.causes
+        return self.status == 403 and any(cause.reason == "NamespaceTerminating" for cause in self.causes)
 
     @property
     def is_invalid(self) -> bool:
@@ -98,11 +108,12 @@ class ApiError(Exception):
         return self.status in (0, 408, 409, 429) or self.status >= 500
 
 
-def _causes(status: dict[str, Any]) -> tuple[str, ...]:
-    """The reasons of a Status object's details.causes."""
+def _causes(status: dict[str, Any]) -> tuple[Cause, ...]:
+    """A Status object's details.causes."""
     details = status.get("details")
     causes = details.get("causes") if isinstance(details, dict) else None
-    return tuple(str(cause.get("reason")) for cause in causes or () if isinstance(cause, dict))
+    found = (cause for cause in causes or () if isinstance(cause, dict))
+    return tuple(Cause(*(str(cause.get(key) or "") for key in ("reason", "message", "field"))) for cause in found)
 
 
 def jittered(seconds: float) -> float:

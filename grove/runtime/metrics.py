@@ -54,6 +54,26 @@ EVENTS = Counter(
     registry=REGISTRY,
 )
 
+WEBHOOK_REQUESTS = Counter(
+    "controller_runtime_webhook_requests",
+    "Admission reviews by path and HTTP status.",
+    ("webhook", "code"),
+    registry=REGISTRY,
+)
+WEBHOOK_SECONDS = Histogram(
+    "controller_runtime_webhook_latency_seconds",
+    "How long an admission review takes, by path.",
+    ("webhook",),
+    buckets=_SECONDS,
+    registry=REGISTRY,
+)
+DRY_RUNS = Counter(
+    "grove_admission_dry_runs",
+    "Pods tried out for admission by outcome: valid, invalid, refused (it may come to be allowed), unknown.",
+    ("outcome",),
+    registry=REGISTRY,
+)
+
 
 @cache
 def request_counter(verb: str, resource: str, code: int) -> Counter:

@@ -51,7 +51,11 @@ def running_operator(kubeconfig: Path, directory: Path, profile: Path | None = N
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
     config = directory / "operator.yaml"
-    server = {"metrics": {"bindAddress": "127.0.0.1", "port": port}, "healthProbes": {"port": 0}}
+    server = {
+        "metrics": {"bindAddress": "127.0.0.1", "port": port},
+        "healthProbes": {"port": 0},
+        "webhooks": {"port": 0},
+    }
     config.write_text(yaml.safe_dump({"server": server}))
     program = ["-c", _PROFILED, str(profile)] if profile else ["-m", "grove"]
     arguments = ["operator", "--kubeconfig", str(kubeconfig), "--config", str(config)]

@@ -14,7 +14,10 @@ import yaml
 
 from tests.cluster.harness import ROOT
 
-QUIET: Mapping[str, Any] = {"server": {"metrics": {"port": 0}, "healthProbes": {"port": 0}}, "logFormat": "text"}
+QUIET: Mapping[str, Any] = {
+    "server": {"metrics": {"port": 0}, "healthProbes": {"port": 0}, "webhooks": {"port": 0}},
+    "logFormat": "text",
+}
 """A configuration that opens no port, so that any number of operators run side by side."""
 
 _STARTUP = 60.0

@@ -44,11 +44,12 @@ def start(tmp_path: Path, config: object, kubeconfig: object = KUBECONFIG) -> su
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def server(health: int = 0, metrics: int = 0) -> dict[str, object]:
+def server(health: int = 0, metrics: int = 0, webhooks: int = 0) -> dict[str, object]:
     return {
         "server": {
             "healthProbes": {"port": health, "bindAddress": "127.0.0.1"},
             "metrics": {"port": metrics, "bindAddress": "127.0.0.1"},
+            "webhooks": {"port": webhooks, "bindAddress": "127.0.0.1"},
         }
     }
 
@@ -73,7 +74,7 @@ def test_unusable_configuration_is_named(tmp_path: Path, config: object, message
     assert "Traceback" not in output
 
 
-@pytest.mark.parametrize("role", ["health", "metrics"])
+@pytest.mark.parametrize("role", ["health", "metrics", "webhooks"])
 def test_a_taken_port_is_named(tmp_path: Path, taken_port: int, role: str) -> None:
     process = start(tmp_path, server(**{role: taken_port}))
     _, output = process.communicate(timeout=60)

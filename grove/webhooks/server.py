@@ -1,0 +1,179 @@
+"""The HTTPS server that the API server calls: an AdmissionReview in, an AdmissionReview out.
+
+Only what is no AdmissionReview at all is answered with an HTTP error. Everything else, a failure of ours included, is
+an answer in the review, so that the user reads a sentence and not `failed calling webhook`.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import ssl
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
+from typing import Final, ParamSpec, TypeVar
+
+from aiohttp import web
+
+from grove.runtime import metrics
+from grove.webhooks.reviews import Answer, BadReviewError, Request, decode, encode
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Handler = Callable[[Request], Awaitable[Answer]]
+
+_MAX_BYTES: Final = 2**25
+"""The API server takes objects up to 3 MB, sends old and new, and writes some characters as six."""
+_LARGE: Final = 2**16
+"""Reviews of more bytes are worked on in a thread, so that they do not hold up everybody else."""
+_PATIENCE: Final = 9.0
+"""Seconds for an answer; the API server gives up after 10, and tells the user less."""
+_BACKLOG: Final = 128
+_GRACE: Final = 5.0
+_JSON: Final = "application/json"
+
+
+def bind(address: str, port: int) -> socket.socket:
+    """Take the port without listening yet, so that nobody is kept waiting; raises OSError when it is taken.
+
+    An empty address means all, IPv6 included where there is some.
+    """
+    if not address and socket.has_dualstack_ipv6():
+        sock = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    else:
+        sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((address, port))
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+class WebhookServer:
+    """Serves `handlers`, by path, on a bound socket. It listens from the first certificate on."""
+
+    def __init__(self, sock: socket.socket, handlers: Mapping[str, Handler]) -> None:
+        self._socket = sock
+        self._certificate: ssl.SSLContext | None = None
+        self._runner: web.AppRunner | None = None
+        self._app = web.Application(client_max_size=_MAX_BYTES)
+        for path, handler in handlers.items():
+            self._app.router.add_post(path, _serve(path, handler))
+
+    @property
+    def listening(self) -> bool:
+        """Whether requests are taken."""
+        return self._runner is not None
+
+    async def show(self, certificate: bytes, key: bytes) -> None:
+        """Show this certificate (PEM) to every client that connects from now on; open connections stay.
+
+        Raises ValueError when the two do not fit together or cannot be read.
+        """
+        self._certificate = _context(certificate, key)
+        if self._runner is not None:
+            return
+        # The context that listens has no certificate: each handshake takes the newest one.
+        outer = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        outer.minimum_version = ssl.TLSVersion.TLSv1_2
+        outer.sni_callback = self._take_newest
+        runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=_GRACE, handle_signals=False)
+        await runner.setup()
+        await web.SockSite(runner, self._socket, ssl_context=outer, backlog=_BACKLOG).start()
+        self._runner = runner
+        logger.info("Serving webhooks on port %d", self._socket.getsockname()[1])
+
+    async def close(self) -> None:
+        """Take no further requests, finish those that run, and let go of the port."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        self._socket.close()
+
+    def _take_newest(self, connection: ssl.SSLObject, _name: str | None, _outer: ssl.SSLContext) -> None:
+        assert self._certificate is not None, "listens only once there is one"
+        connection.context = self._certificate
+
+
+def _context(certificate: bytes, key: bytes) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    with ExitStack() as files:
+        try:
+            context.load_cert_chain(_file(certificate, files), _file(key, files))
+        except ssl.SSLError as error:
+            raise ValueError(f"the certificate cannot be used: {error}") from error
+    return context
+
+
+def _file(content: bytes, files: ExitStack) -> str:
+    """A path at which `content` can be read while `files` is open; Python's ssl reads nothing else.
+
+    In memory where the system can: the root file system of a container may be read-only, and keys are better not
+    written to disks.
+    """
+    if hasattr(os, "memfd_create"):
+        number = os.memfd_create("pem")
+        files.callback(os.close, number)
+        os.write(number, content)
+        return f"/proc/self/fd/{number}"
+    file = files.enter_context(tempfile.NamedTemporaryFile())  # noqa: SIM115
+    file.write(content)
+    file.flush()
+    return file.name
+
+
+def _serve(path: str, handler: Handler) -> Callable[[web.Request], Awaitable[web.Response]]:
+    seconds = metrics.WEBHOOK_SECONDS.labels(path)
+
+    async def serve(request: web.Request) -> web.Response:
+        start = time.perf_counter()
+        response: web.StreamResponse = web.Response(status=500)
+        try:
+            response = await _respond(path, handler, request)
+        except web.HTTPException as refusal:
+            response = refusal
+            raise
+        finally:
+            seconds.observe(time.perf_counter() - start)
+            metrics.WEBHOOK_REQUESTS.labels(path, str(response.status)).inc()
+        return response
+
+    return serve
+
+
+async def _respond(path: str, handler: Handler, request: web.Request) -> web.Response:
+    if request.content_type != _JSON:
+        raise web.HTTPUnsupportedMediaType(text=f"the content type must be {_JSON}\n")
+    body = await request.read()
+    try:
+        review = await off_loop(len(body), decode, body)
+    except BadReviewError as error:
+        return web.Response(status=400, text=f"{error}\n")
+    return web.Response(body=encode(review.uid, await _answer(path, handler, review)), content_type=_JSON)
+
+
+async def _answer(path: str, handler: Handler, review: Request) -> Answer:
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            return await handler(review)
+    except TimeoutError:
+        return Answer(False, f"not checked within {_PATIENCE:.0f} s: try again, or make it smaller", 504, "Timeout")
+    except Exception:
+        logger.exception("%s failed on %s of %s in %s", path, review.operation, review.kind, review.namespace)
+        return Answer(False, "not checked, by a fault of the operator that its log tells of", 500, "InternalError")
+
+
+async def off_loop(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function, in a thread when its input of `size` bytes is large: nobody else has to wait for it then."""
+    if size > _LARGE:
+        return await asyncio.to_thread(function, *args, **kwargs)
+    return function(*args, **kwargs)
