@@ -126,6 +126,8 @@ class Router:
             for podclique in self._world.podcliques.by_index("uid", owner):
                 self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE if counted else SOON)
                 self._wake_replica(podclique, AT_ONCE if counted else SOON)
+        if new is not None and not new.owner_uid:
+            self._wake.podclique((new.namespace, new.podclique), AT_ONCE)
 
     def _service_changed(self, old: Child | None, new: Child | None) -> None:
         for child in (new, old):

@@ -137,7 +137,12 @@ class World:
             }
         )
         self.podgangs: Store[PodGang] = Store({"owner": lambda obj: [obj.owner_uid]})
-        self.pods: Store[PodView] = Store({"owner": lambda pod: [pod.owner_uid]})
+        self.pods: Store[PodView] = Store(
+            {
+                "owner": lambda pod: [pod.owner_uid],
+                "orphaned from": lambda pod: [] if pod.owner_uid else [(pod.namespace, pod.podclique)],
+            }
+        )
         self.services: Store[Child] = Store({"owner": lambda obj: [obj.owner_uid]})
         self.autoscalers: Store[Child] = Store({"owner": lambda obj: [obj.owner_uid]})
         self.last_occupants: dict[str, dict[int, str]] = {}

@@ -18,6 +18,10 @@ class PodView:
     resource_version: int
     owner_uid: str
     """uid of the controlling owner, "" when there is none"""
+    owners: int
+    """how many owner references there are"""
+    podclique: str
+    """label grove.io/podclique"""
     set_name: str
     """label app.kubernetes.io/part-of"""
     replica_index: str
@@ -83,6 +87,8 @@ class PodView:
             uid=metadata.get("uid") or "",
             resource_version=int(metadata.get("resourceVersion") or 0),
             owner_uid=intern(_controller_uid(metadata)),
+            owners=len(metadata.get("ownerReferences") or ()),
+            podclique=intern(tags.get(labels.PODCLIQUE) or ""),
             set_name=intern(tags.get(labels.PART_OF) or ""),
             replica_index=intern(tags.get(labels.PODCLIQUESET_REPLICA_INDEX) or ""),
             gang=intern(tags.get(labels.PODGANG) or ""),
