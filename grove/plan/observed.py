@@ -30,6 +30,8 @@ class PodView:
     """label grove.io/podgang"""
     template_hash: str
     """label grove.io/pod-template-hash"""
+    pod_group: str
+    """annotation by which KAI or Volcano knows the pod's PodGroup"""
     index: int
     """pod index in its PodClique, -1 when neither label nor hostname tells"""
     created: float
@@ -72,6 +74,7 @@ class PodView:
         spec: dict[str, Any] = obj.get("spec") or {}
         status: dict[str, Any] = obj.get("status") or {}
         tags: dict[str, str] = metadata.get("labels") or {}
+        notes: dict[str, str] = metadata.get("annotations") or {}
         scheduled = schedule_gated = ready = False
         for condition in status.get("conditions") or ():
             kind, value = condition.get("type"), condition.get("status")
@@ -93,6 +96,7 @@ class PodView:
             replica_index=intern(tags.get(labels.PODCLIQUESET_REPLICA_INDEX) or ""),
             gang=intern(tags.get(labels.PODGANG) or ""),
             template_hash=intern(tags.get(labels.POD_TEMPLATE_HASH) or ""),
+            pod_group=intern(notes.get(labels.KAI_POD_GROUP_NAME) or notes.get(labels.KUBERNETES_GROUP_NAME) or ""),
             index=_index(tags.get(labels.POD_INDEX), spec.get("hostname")),
             created=_epoch(metadata.get("creationTimestamp")),
             gates=tuple(intern(gate["name"]) for gate in spec.get("schedulingGates") or ()),

@@ -42,11 +42,11 @@ class Schedulers:
 
     @property
     def watches(self) -> tuple[Watch, ...]:
-        """The kinds of all back ends, each once."""
+        """The kinds of all back ends, each selection of a kind once."""
         watches: dict[Any, Watch] = {}
         for backend in self._backends.values():
             for watch in backend.watches:
-                watches.setdefault(watch.resource, watch)
+                watches.setdefault((watch.resource, watch.label_selector, watch.field_selector), watch)
         return tuple(watches.values())
 
 
