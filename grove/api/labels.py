@@ -42,20 +42,19 @@ RECONCILE_TRIGGER: Final[str] = "grove.io/reconcile-trigger"
 TOPOLOGY_NAME: Final[str] = "grove.io/topology-name"
 TEMPLATE_REPLICAS: Final[str] = "grove.io/template-replicas"
 """On PodCliques and PodCliqueScalingGroups: the template's replicas when they were last applied (three-way merge)."""
-TEMPLATE_QUEUE: Final[str] = "grove.io/template-queue"
-"""On PodGroups of KAI: the queue the set named when it was last applied (three-way merge)."""
 ADOPTED_TEMPLATE_HASH: Final[str] = "grove.io/adopted-template-hash"
 """On PodCliques of the Go operator, `<its hash>=<ours>`: pods that carry the former run what the latter names."""
 STARTUP: Final[str] = "grove.io/startup"
 """On a pod that waits for others to start first; the operator sets it to `STARTUP_RELEASED`."""
 STARTUP_RELEASED: Final[str] = "released"
+STARTUP_WAITING_FOR: Final[str] = "grove.io/startup-waiting-for"
+"""On a pod that waits: for which cliques, in words; the init container logs them."""
 KUBECTL_PREFIX: Final[str] = "kubectl.kubernetes.io/"
 
 # Labels and annotations of other projects
 KAI_SUBGROUP_NAME: Final[str] = "kai.scheduler/subgroup-name"
 KAI_QUEUE: Final[str] = "kai.scheduler/queue"
 KAI_NODE_POOL: Final[str] = "kai.scheduler/node-pool"
-KAI_PREEMPTIBILITY: Final[str] = "kai.scheduler/preemptibility"
 KAI_TOPOLOGY: Final[str] = "kai.scheduler/topology"
 KAI_SKIP_PODGROUPER: Final[str] = "kai.scheduler/skip-podgrouper"
 KAI_POD_GROUP_NAME: Final[str] = "pod-group-name"
@@ -132,6 +131,7 @@ class ConditionType(StrEnum):
     POD_CLIQUE_SCHEDULED = "PodCliqueScheduled"
     MIN_AVAILABLE_BREACHED = "MinAvailableBreached"
     GANG_TERMINATION_IN_PROGRESS = "GangTerminationInProgress"
+    STARTUP_RELEASED = "StartupReleased"
     # ClusterTopologyBinding
     SCHEDULER_TOPOLOGY_DRIFT = "SchedulerTopologyDrift"
     # PodGang
@@ -163,6 +163,9 @@ class Reason(StrEnum):
     SUFFICIENT_AVAILABLE_SCALING_GROUP_REPLICAS = "SufficientAvailablePodCliqueScalingGroupReplicas"
     # GangTerminationInProgress
     GANG_TERMINATION_ACTIVE = "GangTerminationActive"
+    # StartupReleased
+    WAITING_FOR_PARENTS = "WaitingForParents"
+    PARENTS_READY = "ParentsReady"
     # Initialized
     POD_GANG_PODS_CREATION_PENDING = "PodGangPodsCreationPending"
     POD_GANG_PODS_CREATED = "PodGangPodsCreated"

@@ -72,7 +72,7 @@ class PodCliqueSpec(KubeModel):
         default=(),
         description=(
             "Cliques whose minAvailable pods must be ready before these containers start. "
-            "Read when cliqueStartupType is CliqueStartupTypeExplicit."
+            "Read when cliqueStartupType is CliqueStartupTypeExplicit. In a PodClique: names of PodCliques."
         ),
     )
     auto_scaling_config: AutoScalingConfig | None = Field(
@@ -116,7 +116,7 @@ class PodCliqueStatus(KubeModel):
     )
     conditions: tuple[Condition, ...] = Field(
         default=(),
-        description="PodCliqueScheduled and MinAvailableBreached.",
+        description="PodCliqueScheduled, MinAvailableBreached, and StartupReleased where it starts after others.",
         json_schema_extra=CONDITION_LIST,
     )
     current_pod_clique_set_generation_hash: str | None = Field(

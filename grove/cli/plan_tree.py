@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from grove.api import labels
+from grove.cli.plan_order import order_lines
 from grove.plan.expand import Replica, expand
 from grove.plan.template import Template
 
@@ -57,7 +58,7 @@ class Overview:
         name, replicas = f"{self.template.namespace}/{self.template.name}", self.template.replicas
         root = Node(f"PodCliqueSet {name}: {_count(replicas, 'replica')}")
         if self.replica is not None:
-            root.children.append(Node("replica 0", _replica(self.replica)))
+            root.children.append(Node("replica 0", _replica(self.replica, self.template)))
         if replicas > 1:
             root.children.append(Node(f"{_range('replica', 1, replicas - 1)}: the same"))
         return root.lines()
@@ -74,13 +75,13 @@ def total(overviews: Sequence[Overview]) -> str:
     return f"{_count(len(overviews), 'PodCliqueSet')} → {', '.join(made) or 'nothing'}"
 
 
-def _replica(replica: Replica) -> list[Node]:
+def _replica(replica: Replica, template: Template) -> list[Node]:
     standalone = [pclq for pclq in replica.podcliques if labels.SCALING_GROUP not in _labels(pclq)]
     nodes = [Node(f"Service {_name(service)}") for service in replica.services]
     nodes += [_podclique(pclq) for pclq in standalone]
     nodes += [_scaling_group(group, replica) for group in replica.scaling_groups]
     nodes += [_autoscaler(autoscaler) for autoscaler in replica.autoscalers]
-    return nodes + _podgangs(replica)
+    return nodes + _podgangs(replica, template)
 
 
 def _podclique(podclique: Object) -> Node:
@@ -123,10 +124,11 @@ def _autoscaler(autoscaler: Object) -> Node:
     return Node(f"HorizontalPodAutoscaler {_name(autoscaler)}: {spec['scaleTargetRef']['kind']} with {bounds}")
 
 
-def _podgangs(replica: Replica) -> list[Node]:
+def _podgangs(replica: Replica, template: Template) -> list[Node]:
     podcliques = {_name(pclq): pclq for pclq in replica.podcliques}
     gangs = [
-        _Gang(gang, [podcliques[group["name"]] for group in gang["spec"]["podgroups"]]) for gang in replica.podgangs
+        _Gang(gang, [podcliques[group["name"]] for group in gang["spec"]["podgroups"]], template)
+        for gang in replica.podgangs
     ]
     nodes: list[Node] = []
     for run in _runs(list(enumerate(gangs)), _Gang.shape):
@@ -145,6 +147,7 @@ class _Gang:
 
     podgang: Object
     podcliques: list[Object]
+    template: Template
 
     @property
     def name(self) -> str:
@@ -166,7 +169,18 @@ class _Gang:
     def node(self) -> Node:
         pods = sum(_size(pclq) for pclq in self.podcliques)
         text = f"PodGang {self.name} ({self.kind}): at least {sum(self.minimums)} of {_count(pods, 'pod')}"
-        return Node(text, [Node(line) for line in self._groups()])
+        order = [Node(line) for line in self._order()]
+        return Node(text, [*(Node(line) for line in self._groups()), *([Node("start order", order)] if order else [])])
+
+    def _order(self) -> list[str]:
+        """The steps in which the gang's cliques start; in a scaled gang only those of its group count."""
+        cliques = list(dict.fromkeys(_clique(pclq) for pclq in self.podcliques))
+        after = self.template.starts_after
+        if self.kind == "scaled":
+            group = self.template.group_of[cliques[0]]
+            mates = self.template.groups[group].clique_names
+            after = {name: tuple(one for one in parents if one in mates) for name, parents in after.items()}
+        return order_lines(cliques, after)
 
     def _groups(self) -> Iterator[str]:
         """A line per pod group; the replicas of a scaling group share the lines of their cliques."""
@@ -204,6 +218,14 @@ def _name(obj: Object) -> str:
 def _labels(obj: Object) -> dict[str, str]:
     tags: dict[str, str] = obj["metadata"]["labels"]
     return tags
+
+
+def _clique(podclique: Object) -> str:
+    """The template's name of a PodClique's clique."""
+    tags = _labels(podclique)
+    group, index = tags.get(labels.SCALING_GROUP), tags.get(labels.SCALING_GROUP_REPLICA_INDEX)
+    owner = f"{tags[labels.PART_OF]}-{tags[labels.PODCLIQUESET_REPLICA_INDEX]}" if group is None else f"{group}-{index}"
+    return _name(podclique).removeprefix(f"{owner}-")
 
 
 def _size(podclique: Object) -> int:

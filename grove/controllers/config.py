@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel
 
 from grove.api.base import field_errors
 from grove.api.labels import DEFAULT_SCHEDULER
+from grove.plan.init_container import InitContainer
 from grove.schedulers import SchedulerError, Schedulers, enable
 
 
@@ -119,6 +120,7 @@ class OperatorConfiguration(_Model):
     server: Servers = Servers()
     controllers: Controllers = Controllers()
     scheduler: Scheduler = Scheduler()
+    init_container: InitContainer = InitContainer()
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.JSON
     authorizer: Authorizer = Authorizer()

@@ -23,6 +23,7 @@ from grove.controllers.replica import ReplicaReconciler
 from grove.controllers.routing import Name, ReplicaKey, Router, Wake
 from grove.controllers.scalinggroup import ScalingGroupReconciler
 from grove.controllers.scheduling import Scheduling
+from grove.controllers.startup import Startup
 from grove.controllers.world import World
 from grove.runtime import health
 from grove.runtime.client import Client
@@ -52,7 +53,7 @@ class Controllers:
         schedulers = config.scheduler.enable()
         world = World(schedulers)
         self.world = world
-        self.scheduling = scheduling = Scheduling(schedulers, world)
+        scheduling = Scheduling(schedulers, world)
         self.informers: list[Informer[Any]] = world.informers(client)
         self._recorder = EventRecorder(client, "grove-operator")
         actor, patience = Actor(client, world, self._recorder), Patience()
@@ -62,12 +63,13 @@ class Controllers:
             scaling_group=lambda key, within: self.scaling_groups.add_after(key, within),
             podclique=lambda key, within: self.podcliques.add_after(key, within),
         )
-        replicas = ReplicaReconciler(world, actor, patience, wake, scheduling)
+        startup = Startup(world, actor, wake, config.init_container)
+        replicas = ReplicaReconciler(world, actor, patience, wake, scheduling, startup)
         sets = PodCliqueSetReconciler(
             world, actor, Patience(), replicas, scheduling
         )  # one set does not wait for a crowd of cliques
         groups = ScalingGroupReconciler(world, actor, patience)
-        cliques = PodCliqueReconciler(world, actor, patience, scheduling)
+        cliques = PodCliqueReconciler(world, actor, patience, scheduling, startup)
         syncs = config.controllers
         self.sets: WorkQueue[Name] = WorkQueue(
             sets.reconcile, name="podcliqueset", concurrency=syncs.pod_clique_set.concurrent_syncs, duty=_SET_DUTY
@@ -163,17 +165,9 @@ class Operator:
             from grove.controllers.webhooks import Webhooks  # 10 MB, which only those pay who want them
 
             self._webhooks = Webhooks(
-                self._client(),
-                self._webhook_socket,
-                self._config,
-                self._controllers.scheduling,
-                namespace=self._login.namespace,
+                self._client(), self._webhook_socket, self._config, namespace=self._login.namespace
             )
             self._tasks.append(asyncio.create_task(self._watch_over(self._webhooks.run()), name="webhooks"))
-        self._tasks.append(asyncio.create_task(self._say_hello(), name="hello"))
-
-    async def _say_hello(self) -> None:
-        logger.info("Working on %s", self._login.server)  # not before: only now does kopf listen to signals
 
     def _client(self) -> Client:
         limits = self._config.runtime_client_connection
@@ -182,6 +176,7 @@ class Operator:
         )
 
     async def _watch_over(self, work: Coroutine[Any, Any, None]) -> None:
+        logger.info("Working on %s", self._login.server)  # not before: only now does kopf listen to signals
         try:
             await work
         except Exception:

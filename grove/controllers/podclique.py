@@ -7,8 +7,8 @@ from grove.api.podclique import PodClique
 from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.routing import Name
 from grove.controllers.scheduling import SCHEDULER_UNAVAILABLE, UNAVAILABLE_SECONDS, Scheduling
+from grove.controllers.startup import Startup
 from grove.controllers.world import World
-from grove.plan.adoption import adopt
 from grove.plan.kinds import POD, PODCLIQUE
 from grove.plan.podclique import podclique_status, wanted_pods
 from grove.plan.pods import BURST, plan_pods
@@ -26,11 +26,14 @@ _EVENTS: Reasons = {
 class PodCliqueReconciler:
     """One pass: fill the free slots or delete the surplus, then say how it stands."""
 
-    def __init__(self, world: World, actor: Actor, patience: Patience, scheduling: Scheduling) -> None:
+    def __init__(
+        self, world: World, actor: Actor, patience: Patience, scheduling: Scheduling, startup: Startup
+    ) -> None:
         self._world = world
         self._actor = actor
         self._patience = patience
         self._scheduling = scheduling
+        self._startup = startup
 
     async def reconcile(self, key: Name) -> Done:
         """Bring the PodClique `key` in line with its spec. Raises PassFailedError when writes failed."""
@@ -45,10 +48,6 @@ class PodCliqueReconciler:
         template = self._world.set_of(podclique)
         if template is None or template.pcs.deleting:
             return Done()  # orphaned or about to go: the garbage collector decides, no pod is made any more
-        orphans = adopt(podclique, self._world.pods.by_index("orphaned from", key))
-        outcome = await self._actor.act((PODCLIQUE, podclique.wire), orphans)
-        if outcome.failures:
-            return Done(outcome.finish())
         waiting = self._scheduling.missing(template)
         plan = plan_pods(
             podclique,
@@ -58,6 +57,7 @@ class PodCliqueReconciler:
             now=time.time(),
             burst=0 if waiting else BURST,
             prepare=self._scheduling.prepare(podclique, template),
+            hold=self._startup.hold(podclique, template),
         )
         cost = 2 * (time.thread_time() - start)  # the status looks at the same pods once more
         outcome = await self._actor.act((PODCLIQUE, podclique.wire), plan.writes, _EVENTS)
@@ -73,8 +73,9 @@ class PodCliqueReconciler:
         key = (podclique.namespace, podclique.name)
         live = podclique.wire.get("status") or {}
         now = now_text()
-        pods = self._world.pods.by_index("owner", podclique.uid)
-        status = podclique_status(podclique, pods, self._world.set_of(podclique), outcome.last_errors(live, now), now)
+        pods, template = self._world.pods.by_index("owner", podclique.uid), self._world.set_of(podclique)
+        more = self._startup.conditions(podclique, pods, template)
+        status = podclique_status(podclique, pods, template, outcome.last_errors(live, now), now, more)
         if not differs(live, status):
             self._patience.settle(("status", key))
             return None

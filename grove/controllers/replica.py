@@ -6,6 +6,7 @@ from grove.api.labels import EventReason
 from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.routing import AT_ONCE, ReplicaKey, Wake
 from grove.controllers.scheduling import Scheduling
+from grove.controllers.startup import Startup
 from grove.controllers.world import World
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
 from grove.plan.podgang import GangPlan
@@ -28,12 +29,15 @@ _EVENTS: Reasons = {
 class ReplicaReconciler:
     """One pass over a set replica. What goes wrong is kept in `failures` for the set's status, by replica."""
 
-    def __init__(self, world: World, actor: Actor, patience: Patience, wake: Wake, scheduling: Scheduling) -> None:
+    def __init__(
+        self, world: World, actor: Actor, patience: Patience, wake: Wake, scheduling: Scheduling, startup: Startup
+    ) -> None:
         self._world = world
         self._actor = actor
         self._patience = patience
         self._wake = wake
         self._scheduling = scheduling
+        self._startup = startup
         self.failures: dict[ReplicaKey, list[Failure]] = {}
 
     async def reconcile(self, key: ReplicaKey) -> Done:
@@ -47,13 +51,15 @@ class ReplicaReconciler:
         writes = plan_children(template, replica, self._world.replica_snapshot(template, replica))
         cost = time.thread_time() - start
         outcome = await self._actor.act((PODCLIQUESET, template.pcs.wire), writes, _EVENTS)
+        released, text_due = await self._startup.release(template, replica)
+        outcome.add(released)
         start = time.thread_time()
         plans = self._plan_gangs(template, replica)
         cost += time.thread_time() - start
         carried_out, again_after = await self._carry_out(template, replica, plans)
         outcome.add(carried_out)
         self._remember(key, outcome.failures)
-        return Done(earliest(self._due(namespace, plans), again_after, outcome.finish()), cost)
+        return Done(earliest(self._due(namespace, plans), text_due, again_after, outcome.finish()), cost)
 
     def _plan_gangs(self, template: Template, replica: int) -> dict[str, GangPlan]:
         snapshot = self._world.replica_snapshot(template, replica)

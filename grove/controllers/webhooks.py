@@ -4,11 +4,13 @@ They work whether this process leads or stands by, so a request may go to any re
 """
 
 import asyncio
+import ipaddress
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
+from grove.admission import Facts
 from grove.controllers.config import CertProvisionMode, OperatorConfiguration
-from grove.controllers.scheduling import Scheduling
 from grove.runtime.client import Client
 from grove.webhooks.configurations import SERVICE
 from grove.webhooks.handlers import Handlers
@@ -17,24 +19,23 @@ from grove.webhooks.server import WebhookServer
 
 
 class Webhooks:
-    """Serves on a bound socket, as `config` says; `namespace` is the operator's own."""
+    """Serves on a bound socket, as `config` says; `namespace` is the operator's own.
+
+    `facts` tells what rules ask beside the object.
+    """
 
     def __init__(
         self,
         client: Client,
         sock: socket.socket,
         config: OperatorConfiguration,
-        scheduling: Scheduling,
         *,
         namespace: str,
+        facts: Callable[[], Facts] = Facts,
     ) -> None:
         webhooks, authorizer = config.server.webhooks, config.authorizer
         handlers = Handlers(
-            client,
-            scheduling.facts,
-            scheduling.findings,
-            protect=authorizer.enabled,
-            exempt=authorizer.exempt_service_account_user_names,
+            client, facts, protect=authorizer.enabled, exempt=authorizer.exempt_service_account_user_names
         )
         self._server = WebhookServer(sock, handlers.by_path())
         self._certificates: OwnAuthority | MountedFiles
@@ -46,7 +47,7 @@ class Webhooks:
                 self._server,
                 namespace=namespace,
                 secret=webhooks.secret_name,
-                names=_names(namespace),
+                names=_names(namespace, webhooks.bind_address),
             )
 
     async def run(self) -> None:
@@ -61,7 +62,14 @@ class Webhooks:
         return [f"webhooks: {problem}" for problem in self._certificates.problems()]
 
 
-def _names(namespace: str) -> list[str]:
-    """The names at which the API server calls (API doc 5.3), and the address at which one on this machine does."""
+def _names(namespace: str, address: str) -> list[str]:
+    """The names at which the API server calls (API doc 5.3); an address, too, where it is only for this machine."""
     within = [f"{SERVICE}.{namespace}{domain}" for domain in ("", ".svc", ".svc.cluster.local")]
-    return [SERVICE, *within, "127.0.0.1"]
+    return [SERVICE, *within, *([address] if _is_loopback(address) else [])]
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:  # a name, or none
+        return address == "localhost"

@@ -10,6 +10,7 @@ from grove.api.labels import Component, Env
 from grove.api.podclique import AutoScalingConfig
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podcliqueset import PodCliqueScalingGroupConfig, PodCliqueTemplateSpec
+from grove.plan.startup import Place, starts_after
 from grove.plan.template import Template, min_available, owner_reference, template_pods
 
 _CPU = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
@@ -53,7 +54,8 @@ def standalone_podclique(template: Template, replica: int, clique: PodCliqueTemp
         labels.PODCLIQUESET_REPLICA_INDEX: str(replica),
         labels.PODGANG: names.base_podgang_name(template.name, replica),
     }
-    return _podclique(template, clique, name, tags, clique.spec.pod_spec, _owned_by_set(template))
+    after = starts_after(template, replica, Place(clique.name))
+    return _podclique(template, clique, name, tags, clique.spec.pod_spec, after, _owned_by_set(template))
 
 
 def member_podclique(
@@ -83,7 +85,8 @@ def member_podclique(
         tags[labels.BASE_PODGANG] = base
     pod_spec = with_env(clique.spec.pod_spec, scaling_group_env(template_pods(template, group)))
     owner = owner_reference(labels.API_VERSION, "PodCliqueScalingGroup", scaling_group.name, scaling_group.uid)
-    return _podclique(template, clique, name, tags, pod_spec, owner)
+    after = starts_after(template, replica, Place(clique.name, group, index))
+    return _podclique(template, clique, name, tags, pod_spec, after, owner)
 
 
 def scaling_group(template: Template, replica: int, config: PodCliqueScalingGroupConfig) -> dict[str, Any]:
@@ -159,6 +162,7 @@ def _podclique(
     name: str,
     tags: dict[str, str],
     pod_spec: dict[str, Any],
+    after: list[str],
     owner: list[dict[str, Any]],
 ) -> dict[str, Any]:
     annotations = {k: v for k, v in clique.annotations.items() if k != labels.TOPOLOGY_NAME}
@@ -169,6 +173,8 @@ def _podclique(
         "replicas": clique.spec.replicas,
         "minAvailable": min_available(clique),
     }
+    if after:
+        spec["startsAfter"] = after
     if clique.spec.auto_scaling_config is not None:
         spec["autoScalingConfig"] = clique.spec.auto_scaling_config.to_wire()
     tags = {**clique.labels, **tags, labels.POD_TEMPLATE_HASH: template.pod_template_hashes[clique.name]}

@@ -34,8 +34,8 @@ def covers(live: Any, desired: Any) -> bool:
     if live == desired:
         return True
     if isinstance(live, str | int) and isinstance(desired, str | int):
-        amount = _quantity(live)
-        return amount is not None and amount == _quantity(desired)
+        amount = quantity(live)
+        return amount is not None and amount == quantity(desired)
     return False
 
 
@@ -60,6 +60,7 @@ def map_patch(live: Mapping[str, str], desired: Mapping[str, str], owned: Iterab
     return patch
 
 
-def _quantity(value: str | int) -> Decimal | None:
+def quantity(value: str | int) -> Decimal | None:
+    """The amount a Kubernetes quantity such as `100m` or `2Gi` stands for; None when it is none."""
     match = _QUANTITY.fullmatch(str(value))
     return Decimal(match[1]) * _UNITS[match[2] or ""] if match else None

@@ -6,12 +6,14 @@ from typing import Any
 
 from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
+from grove.plan.init_container import Hold, InitContainer
 from grove.plan.kinds import AUTOSCALER, PODCLIQUE, PODCLIQUESCALINGGROUP, SERVICE
 from grove.plan.observed import PodView
 from grove.plan.podclique import wanted_pods
 from grove.plan.pods import plan_pods
 from grove.plan.ranks import rank_offset
-from grove.plan.replica import ReplicaSnapshot, plan_children, plan_gangs
+from grove.plan.release import Readiness, lacking_parents, waiting_for
+from grove.plan.replica import ReplicaSnapshot, plan_children, plan_gangs, view_of
 from grove.plan.scalinggroup import plan_members
 from grove.plan.template import Template
 from grove.runtime.resources import ResourceType
@@ -53,7 +55,8 @@ def _replica(template: Template, index: int) -> Replica:
     for group in groups.values():
         podcliques += _created(plan_members(group, template, {}))[PODCLIQUE]
     live = {obj["metadata"]["name"]: _with_uid(obj) for obj in podcliques}
-    pods = [pod for pclq in live.values() for pod in _pods(pclq, template)]
+    readiness = Readiness(template, index, view_of(template, index, ReplicaSnapshot(live, groups)))
+    pods = [pod for pclq in live.values() for pod in _pods(pclq, template, readiness)]
     by_owner: dict[str, list[PodView]] = {}
     for pod in pods:
         view = PodView.from_wire(pod)
@@ -82,9 +85,11 @@ def _created(writes: tuple[Write, ...]) -> Mapping[ResourceType, list[dict[str, 
     return result
 
 
-def _pods(podclique: PodClique, template: Template) -> list[dict[str, Any]]:
-    ranks = rank_offset(podclique, template)
-    plan = plan_pods(podclique, (), last_occupants={}, rank_offset=ranks, now=0.0, burst=wanted_pods(podclique))
+def _pods(podclique: PodClique, template: Template, readiness: Readiness) -> list[dict[str, Any]]:
+    lacking = lacking_parents(podclique, template, readiness)
+    hold = None if lacking is None else Hold(InitContainer(), waiting_for(lacking))
+    ranks, burst = rank_offset(podclique, template), wanted_pods(podclique)
+    plan = plan_pods(podclique, (), last_occupants={}, rank_offset=ranks, now=0.0, burst=burst, hold=hold)
     return [write.body for write in plan.writes if isinstance(write, Create)]
 
 

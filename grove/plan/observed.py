@@ -18,10 +18,6 @@ class PodView:
     resource_version: int
     owner_uid: str
     """uid of the controlling owner, "" when there is none"""
-    owners: int
-    """how many owner references there are"""
-    podclique: str
-    """label grove.io/podclique"""
     set_name: str
     """label app.kubernetes.io/part-of"""
     replica_index: str
@@ -30,8 +26,6 @@ class PodView:
     """label grove.io/podgang"""
     template_hash: str
     """label grove.io/pod-template-hash"""
-    pod_group: str
-    """annotation by which KAI or Volcano knows the pod's PodGroup"""
     index: int
     """pod index in its PodClique, -1 when neither label nor hostname tells"""
     created: float
@@ -51,6 +45,10 @@ class PodView:
     """not Ready, and some container or init container last terminated with a non-zero code"""
     started_not_ready: bool
     """not Ready, not errored, and some main container is started but not ready"""
+    held: bool
+    """Pending, with our init container, and not released: its main containers wait for other cliques"""
+    waits_for: str
+    """annotation grove.io/startup-waiting-for of a held pod"""
 
     @property
     def finished(self) -> bool:
@@ -84,19 +82,17 @@ class PodView:
             elif kind == "Ready":
                 ready = value == "True"
         errored = not ready and _errored(status)
+        held = status.get("phase", "Pending") == "Pending" and _waits(spec, notes)
         return cls(
             namespace=intern(metadata.get("namespace") or ""),
             name=metadata["name"],
             uid=metadata.get("uid") or "",
             resource_version=int(metadata.get("resourceVersion") or 0),
             owner_uid=intern(_controller_uid(metadata)),
-            owners=len(metadata.get("ownerReferences") or ()),
-            podclique=intern(tags.get(labels.PODCLIQUE) or ""),
             set_name=intern(tags.get(labels.PART_OF) or ""),
             replica_index=intern(tags.get(labels.PODCLIQUESET_REPLICA_INDEX) or ""),
             gang=intern(tags.get(labels.PODGANG) or ""),
             template_hash=intern(tags.get(labels.POD_TEMPLATE_HASH) or ""),
-            pod_group=intern(notes.get(labels.KAI_POD_GROUP_NAME) or notes.get(labels.KUBERNETES_GROUP_NAME) or ""),
             index=_index(tags.get(labels.POD_INDEX), spec.get("hostname")),
             created=_epoch(metadata.get("creationTimestamp")),
             gates=tuple(intern(gate["name"]) for gate in spec.get("schedulingGates") or ()),
@@ -108,6 +104,8 @@ class PodView:
             ready=ready,
             errored=errored,
             started_not_ready=not ready and not errored and _started_not_ready(status),
+            held=held,
+            waits_for=intern(notes.get(labels.STARTUP_WAITING_FOR) or "") if held else "",
         )
 
 
@@ -125,6 +123,14 @@ def _errored(status: dict[str, Any]) -> bool:
             if ended and ended.get("exitCode"):
                 return True
     return False
+
+
+def _waits(spec: dict[str, Any], annotations: dict[str, str]) -> bool:
+    """Whether our init container holds the pod. That of the Go operator, known by its arguments, needs no release."""
+    if annotations.get(labels.STARTUP) == labels.STARTUP_RELEASED:
+        return False
+    ours = (c for c in spec.get("initContainers") or () if c.get("name") == labels.INIT_CONTAINER)
+    return any(not arguments or not arguments[0].startswith("-") for arguments in (c.get("args") for c in ours))
 
 
 def _started_not_ready(status: dict[str, Any]) -> bool:

@@ -35,6 +35,8 @@ def ensure_podclique(live: PodClique | None, desired: dict[str, Any]) -> list[Wr
     }
     if have.get("autoScalingConfig") != want.get("autoScalingConfig"):
         changes["autoScalingConfig"] = replacement(have.get("autoScalingConfig"), want.get("autoScalingConfig"))
+    if (have.get("startsAfter") or []) != want.get("startsAfter", []):
+        changes["startsAfter"] = want.get("startsAfter")
     replicas = three_way_replicas(
         live, wanted_pods(live), want["replicas"], has_autoscaler=want.get("autoScalingConfig") is not None
     )
@@ -44,11 +46,16 @@ def ensure_podclique(live: PodClique | None, desired: dict[str, Any]) -> list[Wr
 
 
 def podclique_status(
-    podclique: PodClique, pods: Iterable[PodView], template: Template | None, errors: Sequence[dict[str, Any]], now: str
+    podclique: PodClique,
+    pods: Iterable[PodView],
+    template: Template | None,
+    errors: Sequence[dict[str, Any]],
+    now: str,
+    more: Sequence[Want] = (),
 ) -> dict[str, Any]:
     """The status a PodClique should show (API doc 1.8). Pods that ended or are being deleted count nowhere.
 
-    `now` is RFC 3339.
+    `now` is RFC 3339; `more` are conditions that only some PodCliques have.
     """
     present = [pod for pod in pods if pod.active]
     target = podclique.labels.get(labels.POD_TEMPLATE_HASH, "")
@@ -63,7 +70,7 @@ def podclique_status(
         "updatedReplicas": updated,
         "scheduleGatedReplicas": sum(pod.schedule_gated for pod in present),
         "scheduledReplicas": scheduled,
-        "conditions": merged(live.get("conditions") or (), _conditions(podclique, present, scheduled), now),
+        "conditions": merged(live.get("conditions") or (), [*_conditions(podclique, present, scheduled), *more], now),
         "lastErrors": list(errors),
     }
     if labels.SCALING_GROUP not in podclique.labels:

@@ -11,6 +11,7 @@ from grove.api.labels import Env
 from grove.api.podclique import PodClique
 from grove.plan.adoption import translated
 from grove.plan.children import with_env
+from grove.plan.init_container import Hold
 from grove.plan.kinds import POD
 from grove.plan.observed import PodView
 from grove.plan.podclique import wanted_pods
@@ -49,11 +50,13 @@ def plan_pods(
     now: float,
     burst: int = BURST,
     prepare: Prepare = lambda pod, _: pod,
+    hold: Hold | None = None,
 ) -> PodPlan:
     """Bring the number of active pods to spec.replicas: fill the lowest free indices, or delete the surplus.
 
     Of many missing pods only the first `burst` are made; the news of them bring the next pass.
-    `last_occupants` maps an index to the uid of the pod that was last seen there; `now` is in seconds since the epoch.
+    `last_occupants` maps an index to the uid of the pod that was last seen there; `now` is in seconds since the epoch;
+    `hold` is for a PodClique that starts after others.
     """
     if podclique.deleting:
         return PodPlan()
@@ -86,7 +89,7 @@ def plan_pods(
         name = pod_name(podclique.name, podclique.uid, index, predecessor, taken)
         taken[name] = index
         refilled.add(index)
-        creates.append(Create(POD, prepare(build_pod(podclique, index, name, rank_offset), index)))
+        creates.append(Create(POD, prepare(build_pod(podclique, index, name, rank_offset, hold), index)))
     full = len(slots) >= wanted
     leftovers = [
         pod for pod in gone if pod.finished and not pod.deleting and (full or pod.index in refilled or pod.index < 0)
@@ -131,7 +134,9 @@ def scale_in_order(pods: Iterable[PodView], template_hash: str) -> list[PodView]
     return sorted(pods, key=key)
 
 
-def build_pod(podclique: PodClique, index: int, name: str, rank_offset: RankOffset | None) -> dict[str, Any]:
+def build_pod(
+    podclique: PodClique, index: int, name: str, rank_offset: RankOffset | None, hold: Hold | None = None
+) -> dict[str, Any]:
     """The Pod at `index` of a PodClique: its podSpec with Grove's gate, environment, hostname and labels."""
     own = podclique.labels
     set_name = own.get(labels.PART_OF, "")
@@ -155,7 +160,10 @@ def build_pod(podclique: PodClique, index: int, name: str, rank_offset: RankOffs
     annotations = {k: v for k, v in podclique.annotations.items() if k not in _NOT_FOR_PODS}
     if annotations:
         metadata["annotations"] = annotations
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    if hold is not None:
+        hold.apply(pod)
+    return pod
 
 
 _NOT_FOR_PODS = frozenset(

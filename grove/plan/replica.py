@@ -56,6 +56,12 @@ def plan_children(template: Template, replica: int, snapshot: ReplicaSnapshot) -
     return tuple(writes)
 
 
+def view_of(template: Template, replica: int, snapshot: ReplicaSnapshot) -> ReplicaView:
+    """What gangs and the start order depend on."""
+    live_replicas = live_group_replicas(template, replica, snapshot.scaling_groups)
+    return ReplicaView(snapshot.podcliques, live_replicas, snapshot.pods)
+
+
 def plan_gangs(
     template: Template,
     replica: int,
@@ -68,8 +74,7 @@ def plan_gangs(
     """The plan of every gang of a replica, by gang name; `hurry` is asked per gang (see `plan_gang`)."""
     if replica >= template.replicas:
         return {}
-    live_replicas = live_group_replicas(template, replica, snapshot.scaling_groups)
-    view = ReplicaView(snapshot.podcliques, live_replicas, snapshot.pods)
+    view = view_of(template, replica, snapshot)
     states = {gang.name: observe(gang, view) for gang in expected_gangs(template, replica, view)}
     return {
         name: plan_gang(

@@ -45,9 +45,9 @@ def group_of(scaling_group: PodCliqueScalingGroup, template: Template) -> str | 
     return expected.get(scaling_group.name)
 
 
-def set_replica(scaling_group: PodCliqueScalingGroup) -> int:
-    """Index of the set replica a scaling group belongs to; -1 when its label does not tell."""
-    text = scaling_group.labels.get(labels.PODCLIQUESET_REPLICA_INDEX, "")
+def set_replica(child: PodCliqueScalingGroup | PodClique) -> int:
+    """Index of the set replica a child belongs to; -1 when its label does not tell."""
+    text = child.labels.get(labels.PODCLIQUESET_REPLICA_INDEX, "")
     return int(text) if text.isascii() and text.isdigit() else -1
 
 

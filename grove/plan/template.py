@@ -6,7 +6,7 @@ from typing import Any
 
 from grove.api.labels import DEFAULT_SCHEDULER
 from grove.api.podcliqueset import PodCliqueScalingGroupConfig, PodCliqueSet, PodCliqueTemplateSpec
-from grove.plan import hashes
+from grove.plan import hashes, startup
 
 
 class Template:
@@ -19,8 +19,11 @@ class Template:
         self._default_scheduler = default_scheduler
         self.cliques: dict[str, PodCliqueTemplateSpec] = {clique.name: clique for clique in spec.cliques}
         self.groups: dict[str, PodCliqueScalingGroupConfig] = {g.name: g for g in spec.pod_clique_scaling_groups}
-        grouped = {name for group in self.groups.values() for name in group.clique_names}
-        self.standalone = tuple(clique for clique in spec.cliques if clique.name not in grouped)
+        self.group_of: dict[str, str] = {
+            name: group.name for group in self.groups.values() for name in group.clique_names
+        }
+        self.standalone = tuple(clique for clique in spec.cliques if clique.name not in self.group_of)
+        self.starts_after = startup.edges(spec.cliques, spec.clique_startup_type)
         self.priority_class_name = spec.priority_class_name or ""
 
     @property

@@ -13,12 +13,18 @@ from tests.fake_api.store import PODS, Change
 Delay = float | Callable[[], float]
 
 
+def released(pod: Object) -> bool:
+    """Whether no init container of the operator holds a pod, or the annotation that it waits for is there."""
+    held = any(container["name"] == "grove-initc" for container in pod["spec"].get("initContainers") or ())
+    return not held or (pod["metadata"].get("annotations") or {}).get("grove.io/startup") == "released"
+
+
 class PodSimulator:
     """Moves pods on as soon as they may: bound once no gate holds them, ready once started, removed once deleted.
 
-    ``schedulable(pod)`` and ``may_start(pod)`` hold pods back while false (``step()`` looks again); the delays are
-    seconds, or functions of nothing. Runs within a running loop and writes beside HTTP: its writes are no client's
-    requests.
+    ``schedulable(pod)`` and ``may_start(pod)`` hold pods back while false (``step()`` looks again); the latter is
+    ``released`` unless given. The delays are seconds, or functions of nothing. Runs within a running loop and writes
+    beside HTTP: its writes are no client's requests.
     """
 
     def __init__(
@@ -27,7 +33,7 @@ class PodSimulator:
         *,
         nodes: int = 10,
         schedulable: Callable[[Object], bool] = lambda pod: True,
-        may_start: Callable[[Object], bool] = lambda pod: True,
+        may_start: Callable[[Object], bool] = released,
         bind_after: Delay = 0.0,
         ready_after: Delay = 0.0,
         gone_after: Delay = 0.0,

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import aiohttp
 
-from grove.controllers import actor, podclique, podcliqueset, replica, scalinggroup, scheduling
+from grove.controllers import actor, podclique, podcliqueset, replica, scalinggroup, scheduling, startup
 from grove.controllers.config import OperatorConfiguration
 from grove.controllers.operator import Controllers
 from grove.plan.kinds import (
@@ -69,7 +69,7 @@ def virtual_clock() -> Iterator[None]:
     """Let the controllers live in the loop's time, and every run with the same random numbers."""
     random.seed(0)
     with ExitStack() as stack:
-        for module in (actor, podclique, podcliqueset, replica, scalinggroup, scheduling):
+        for module in (actor, podclique, podcliqueset, replica, scalinggroup, scheduling, startup):
             stack.enter_context(patch.object(module, "time", _Clock))
         yield
 

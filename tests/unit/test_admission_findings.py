@@ -9,8 +9,8 @@ import pytest
 
 from grove.admission.facts import Facts
 from grove.admission.fields import ErrorKind, Field
-from grove.admission.rules.startup import find_cycles
 from grove.admission.validation import Result, validate_podcliqueset
+from grove.plan.startup import find_cycles
 from tests.admission_cases.case import CLIQUES, a_set, clique, group, with_pod
 
 

@@ -32,7 +32,6 @@ CONSTANTS = {
     "POD_TEMPLATE_HASH": "grove.io/pod-template-hash",
     "SCHEDULER_NAME": "grove.io/scheduler-name",
     "TEMPLATE_REPLICAS": "grove.io/template-replicas",
-    "TEMPLATE_QUEUE": "grove.io/template-queue",
     "ADOPTED_TEMPLATE_HASH": "grove.io/adopted-template-hash",
     "MNNVL_GROUP": "grove.io/mnnvl-group",
     "MNNVL_GROUP_NONE": "none",
@@ -41,10 +40,10 @@ CONSTANTS = {
     "TOPOLOGY_NAME": "grove.io/topology-name",
     "STARTUP": "grove.io/startup",
     "STARTUP_RELEASED": "released",
+    "STARTUP_WAITING_FOR": "grove.io/startup-waiting-for",
     "KAI_SUBGROUP_NAME": "kai.scheduler/subgroup-name",
     "KAI_QUEUE": "kai.scheduler/queue",
     "KAI_NODE_POOL": "kai.scheduler/node-pool",
-    "KAI_PREEMPTIBILITY": "kai.scheduler/preemptibility",
     "KAI_TOPOLOGY": "kai.scheduler/topology",
     "KAI_SKIP_PODGROUPER": "kai.scheduler/skip-podgrouper",
     "KAI_POD_GROUP_NAME": "pod-group-name",
@@ -79,14 +78,15 @@ ENUMERATIONS: dict[type[StrEnum], str] = {
     labels.OperatorEnv: "GROVE_INIT_CONTAINER_IMAGE GROVE_OPERATOR_SERVICE_ACCOUNT_NAME",
     labels.ConditionType: """
         TopologyLevelsUnavailable PodCliqueScheduled MinAvailableBreached GangTerminationInProgress
-        SchedulerTopologyDrift Initialized Scheduled Ready Unhealthy DisruptionTarget
+        StartupReleased SchedulerTopologyDrift Initialized Scheduled Ready Unhealthy DisruptionTarget
     """,
     labels.Reason: """
         TopologyAwareSchedulingDisabled AllClusterTopologyLevelsAvailable TopologyNameMissing ClusterTopologyNotFound
         ClusterTopologyLevelsUnavailable SufficientScheduledPods InsufficientScheduledPods UpdateInProgress
         ScheduledReplicasBelowMinAvailable InsufficientReadyPods SufficientReadyPods
         InsufficientAvailablePodCliqueScalingGroupReplicas SufficientAvailablePodCliqueScalingGroupReplicas
-        GangTerminationActive PodGangPodsCreationPending PodGangPodsCreated InSync Drift TopologyNotFound
+        GangTerminationActive WaitingForParents ParentsReady PodGangPodsCreationPending PodGangPodsCreated
+        InSync Drift TopologyNotFound
     """,
     labels.EventReason: """
         PodCreateSuccessful PodCreateFailed PodDeleteSuccessful PodDeleteFailed AllScheduledReplicasLost

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from grove.admission.fields import Field, FieldError, FieldWarning, Finding, cliques
 from grove.api.podcliqueset import CliqueStartupType
+from grove.plan.startup import find_cycles
 
 
 def starts_after(root: Field) -> Iterator[Finding]:
@@ -54,40 +55,3 @@ def _cycles(root: Field) -> Iterator[FieldError]:
     for cycle in find_cycles(parents):
         path = " → ".join([*cycle, cycle[0]])
         yield fields[cycle[0]].invalid(f"the cliques wait for each other: {path}; remove one of these")
-
-
-def find_cycles(graph: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Cycles of a graph, given each node's successors; nodes that are no key have none.
-
-    Every node that is on any cycle is connected by cycles to one that is reported, and no node is reported twice.
-    Each cycle starts at its first node in the order of `graph`.
-    """
-    order = {node: position for position, node in enumerate(graph)}
-    cycles: list[list[str]] = []
-    reported: set[str] = set()
-    done: set[str] = set()
-    for start in graph:
-        path: list[str] = []
-        position: dict[str, int] = {}
-        pending = [(start, iter(graph[start]))] if start not in done else []
-        if pending:
-            path, position = [start], {start: 0}
-        while pending:
-            node, successors = pending[-1]
-            following = next(successors, None)
-            if following is None:
-                pending.pop()
-                path.pop()
-                del position[node]
-                done.add(node)
-            elif following in position:
-                cycle = path[position[following] :]
-                if reported.isdisjoint(cycle):
-                    reported.update(cycle)
-                    first = min(range(len(cycle)), key=lambda index: order[cycle[index]])
-                    cycles.append(cycle[first:] + cycle[:first])
-            elif following in graph and following not in done:
-                position[following] = len(path)
-                path.append(following)
-                pending.append((following, iter(graph[following])))
-    return cycles
