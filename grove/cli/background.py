@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -10,12 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import yaml
+
 CONFIG = """\
 kind: OperatorConfiguration
 logFormat: text
-server: {healthProbes: {port: 0}, metrics: {port: 0}, webhooks: {port: 0}}
+server: {{healthProbes: {{port: 0}}, metrics: {{port: 0}}, webhooks: {{bindAddress: 127.0.0.1, port: {port}}}}}
 """
-"""No ports, so that several demos can run side by side."""
+"""No fixed ports, so that several demos can run side by side."""
 
 
 class BackgroundOperator:
@@ -40,9 +43,15 @@ class BackgroundOperator:
         """Whether it was started for a cluster that this one has replaced."""
         return self._pid.exists() and self._pid.stat().st_mtime < self._kubeconfig.stat().st_mtime
 
+    @property
+    def webhooks(self) -> str:
+        """URL of its webhook server; an empty string when it was never started."""
+        if not self._config.exists():
+            return ""
+        return f"https://127.0.0.1:{yaml.safe_load(self._config.read_text())['server']['webhooks']['port']}"
+
     def start(self) -> None:
         """Start it, unless it runs."""
-        self._config.write_text(CONFIG)
         command = [sys.executable, "-m", "grove", "operator"]
         command += ["--kubeconfig", str(self._kubeconfig), "--config", str(self._config)]
         if not self._pid.exists():
@@ -50,6 +59,7 @@ class BackgroundOperator:
         with self._locked() as held, self.log.open("ab") as log:
             if held is None:
                 return
+            self._config.write_text(CONFIG.format(port=_free_port()))
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -98,3 +108,10 @@ class BackgroundOperator:
                 yield None
                 return
             yield file
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port

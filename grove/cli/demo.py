@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import yaml
 
 from grove.api.labels import MANAGED_BY, MANAGED_BY_GROVE, PART_OF
 from grove.cli.background import BackgroundOperator
@@ -17,6 +18,7 @@ from grove.cluster import binaries
 from grove.cluster.client import ApiStatus, Client
 from grove.cluster.cluster import Cluster
 from grove.cluster.errors import ClusterError
+from grove.webhooks.configurations import manifests
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "samples" / "simple" / "simple1.yaml"
@@ -63,8 +65,8 @@ def demo(directory: Path) -> None:
     """Take a PodCliqueSet to nine running pods on this machine.
 
     Starts a cluster (see `grove cluster`), installs the CustomResourceDefinitions, starts the operator in the
-    background and applies samples/simple/simple1.yaml. What runs already is used as it is, so running it twice is the
-    same as once.
+    background, has the API server call its webhooks, and applies samples/simple/simple1.yaml. What runs already is
+    used as it is, so running it twice is the same as once.
 
     Exit code 0 when the pods run, 1 when they do not, 130 after ctrl-C.
     """
@@ -109,6 +111,7 @@ class _Demo:
         client = cluster.client()
         self._install_api(client)
         self._start_operator()
+        self._install_webhooks()
         picture = self._run_sample(client)
         click.echo()
         click.echo(self._call("get", "pcs,pclq,pcsg,pg,pod"))
@@ -154,6 +157,28 @@ class _Demo:
         self._operator.start()
         line.done(f"{'runs already' if already else 'started'}, its log is {os.path.relpath(self._operator.log)}")
 
+    def _install_webhooks(self) -> None:
+        """Have the API server ask the operator about sets, and wait until it does."""
+        line = _Line("webhooks")
+        line.show("the API server gets to know the operator")
+        configurations = manifests(url=self._operator.webhooks)
+        self._call("apply", "-f", "-", content=yaml.safe_dump_all(configurations))
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._call("apply", "--dry-run=server", "-f", str(SAMPLE))
+                break
+            except ClusterError as error:
+                self._must_run()
+                if "failed calling webhook" not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
+        line.done(f"{len(configurations)}, a set is checked before it is stored")
+
+    def _must_run(self) -> None:
+        if not self._operator.running():
+            raise ClusterError(f"the operator has ended; its log says:\n{self._operator.last_words()}")
+
     def _run_sample(self, client: Client) -> _Picture:
         """Apply the sample and wait until all its pods run."""
         line = _Line(NAME)
@@ -161,8 +186,7 @@ class _Demo:
         deadline = time.monotonic() + _PATIENCE
         while not (picture := _look(client)).done:
             line.show(str(picture))
-            if not self._operator.running():
-                raise ClusterError(f"the operator has ended; its log says:\n{self._operator.last_words()}")
+            self._must_run()
             if time.monotonic() > deadline:
                 late = f"{NAME} is not there after {_PATIENCE:.0f} s ({picture})"
                 raise ClusterError(f"{late}; the operator's log ends with:\n{self._operator.last_words()}")
@@ -170,10 +194,10 @@ class _Demo:
         line.done(str(picture))
         return picture
 
-    def _call(self, *arguments: str) -> str:
-        """Run kubectl; its output. Raises ClusterError with its words when it fails."""
+    def _call(self, *arguments: str, content: str | None = None) -> str:
+        """Run kubectl with `content` as its input; its output. Raises ClusterError with its words when it fails."""
         command = [str(self._kubectl), "--kubeconfig", str(self._directory / "kubeconfig"), *arguments]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, input=content or "", capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ClusterError(f"kubectl {' '.join(arguments)} failed: {done.stderr.strip()}")
         return done.stdout

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 Reasons = Mapping[tuple[ResourceType, type[Write]], tuple[str, str]]
 """Event reasons (success, failure) by the resource and kind of a write."""
 
+_WATCHED = (labels.MANAGED_BY, labels.PODGANG)  # the labels by which kinds are selected
 _NAMED = 5  # objects named in one event; the rest is counted
 
 
@@ -287,8 +288,8 @@ def _met(code: str, what: str, write: Create, found: Mapping[str, Any], *, adopt
 def _adoption(result: Result) -> Patch | None:
     """The patch that takes in a child that the cache does not show.
 
-    It lost its owner (deleted with --cascade=orphan) and carries our labels, or has its owner and lost the label by
-    which it is watched.
+    It lost its owner (deleted with --cascade=orphan) and carries our labels, or has its owner and lacks a label by
+    which it is watched (PodGroups of the Go operator never had theirs).
     """
     write, found = result.write, result.object
     if not (isinstance(write, Create) and result.existing and found is not None):
@@ -298,8 +299,10 @@ def _adoption(result: Result) -> Patch | None:
     body: dict[str, Any] = {"resourceVersion": metadata["resourceVersion"]}
     if not owner and all(have.get(key) == want[key] for key in (labels.MANAGED_BY, labels.PART_OF, labels.COMPONENT)):
         body["ownerReferences"] = [*metadata.get("ownerReferences", ()), *write.body["metadata"]["ownerReferences"]]
-    elif owner.get("uid") == _controller(write.body)["uid"] and have.get(labels.MANAGED_BY) != want[labels.MANAGED_BY]:
-        body["labels"] = {labels.MANAGED_BY: want[labels.MANAGED_BY]}
+    elif owner.get("uid") == _controller(write.body)["uid"] and (
+        lacking := {key: want[key] for key in _WATCHED if key in want and have.get(key) != want[key]}
+    ):
+        body["labels"] = lacking
     else:
         return None
     return Patch(write.resource, write.namespace, write.name, {"metadata": body}, uid=metadata["uid"])

@@ -53,7 +53,7 @@ class Controllers:
         schedulers = config.scheduler.enable()
         world = World(schedulers)
         self.world = world
-        scheduling = Scheduling(schedulers, world)
+        self.scheduling = scheduling = Scheduling(schedulers, world)
         self.informers: list[Informer[Any]] = world.informers(client)
         self._recorder = EventRecorder(client, "grove-operator")
         actor, patience = Actor(client, world, self._recorder), Patience()
@@ -165,9 +165,17 @@ class Operator:
             from grove.controllers.webhooks import Webhooks  # 10 MB, which only those pay who want them
 
             self._webhooks = Webhooks(
-                self._client(), self._webhook_socket, self._config, namespace=self._login.namespace
+                self._client(),
+                self._webhook_socket,
+                self._config,
+                self._controllers.scheduling,
+                namespace=self._login.namespace,
             )
             self._tasks.append(asyncio.create_task(self._watch_over(self._webhooks.run()), name="webhooks"))
+        self._tasks.append(asyncio.create_task(self._say_hello(), name="hello"))
+
+    async def _say_hello(self) -> None:
+        logger.info("Working on %s", self._login.server)  # not before: only now does kopf listen to signals
 
     def _client(self) -> Client:
         limits = self._config.runtime_client_connection
@@ -176,7 +184,6 @@ class Operator:
         )
 
     async def _watch_over(self, work: Coroutine[Any, Any, None]) -> None:
-        logger.info("Working on %s", self._login.server)  # not before: only now does kopf listen to signals
         try:
             await work
         except Exception:

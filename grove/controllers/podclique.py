@@ -9,6 +9,7 @@ from grove.controllers.routing import Name
 from grove.controllers.scheduling import SCHEDULER_UNAVAILABLE, UNAVAILABLE_SECONDS, Scheduling
 from grove.controllers.startup import Startup
 from grove.controllers.world import World
+from grove.plan.adoption import adopt
 from grove.plan.kinds import POD, PODCLIQUE
 from grove.plan.podclique import podclique_status, wanted_pods
 from grove.plan.pods import BURST, plan_pods
@@ -48,6 +49,10 @@ class PodCliqueReconciler:
         template = self._world.set_of(podclique)
         if template is None or template.pcs.deleting:
             return Done()  # orphaned or about to go: the garbage collector decides, no pod is made any more
+        orphans = adopt(podclique, self._world.pods.by_index("orphaned from", key))
+        outcome = await self._actor.act((PODCLIQUE, podclique.wire), orphans)
+        if outcome.failures:
+            return Done(outcome.finish())
         waiting = self._scheduling.missing(template)
         plan = plan_pods(
             podclique,

@@ -28,6 +28,9 @@ LATER = 0.2
 """Seconds for what only counts towards a summary."""
 
 
+_BOOKKEEPING = ("resourceVersion", "generation", "managedFields")
+
+
 @dataclass(frozen=True, slots=True)
 class Wake:
     """Where the keys of each reconciler go: each takes a key and the seconds until its pass at the latest."""
@@ -126,6 +129,8 @@ class Router:
             for podclique in self._world.podcliques.by_index("uid", owner):
                 self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE if counted else SOON)
                 self._wake_replica(podclique, AT_ONCE if counted else SOON)
+        if new is not None and not new.owner_uid:
+            self._wake.podclique((new.namespace, new.podclique), AT_ONCE)
 
     def _service_changed(self, old: Child | None, new: Child | None) -> None:
         for child in (new, old):
@@ -142,6 +147,8 @@ class Router:
             self._wake_replica(target, SOON)
 
     def _scheduler_object_changed(self, old: Child | None, new: Child | None) -> None:
+        if old is not None and new is not None and _content(old) == _content(new):
+            return
         tags = [child.labels for child in (new, old) if child is not None]
         if not any(labels.PODGANG in tag for tag in tags):
             self._schedulers_changed()  # a queue, say, which any number of sets may use
@@ -179,6 +186,12 @@ def _sightings(old: R | None, new: R | None) -> list[R]:
     """
     same = old is not None and new is not None and old.labels == new.labels
     return [seen for seen in ((new,) if same else (new, old)) if seen is not None]
+
+
+def _content(child: Child) -> dict[str, object]:
+    """What is kept of an object, without its version."""
+    metadata = {key: value for key, value in child.wire["metadata"].items() if key not in _BOOKKEEPING}
+    return {**child.wire, "metadata": metadata}
 
 
 def _beyond_status(old: Resource, new: Resource) -> bool:

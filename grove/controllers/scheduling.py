@@ -4,7 +4,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from grove.admission.fields import Field, FieldError
+from grove.admission import Facts
+from grove.admission.fields import Field, FieldError, Finding, cliques
 from grove.api.podclique import PodClique
 from grove.api.podgang import PodGang
 from grove.controllers.world import World
@@ -34,8 +35,20 @@ class Scheduling:
 
     def errors(self, template: Template) -> Iterator[FieldError]:
         """What is wrong with a set for its scheduler."""
-        found = self._schedulers.of(template).validate(Field(template.pcs.wire), self._world.scheduler_objects)
+        found = self.findings(Field(template.pcs.wire))
         yield from (finding for finding in found if isinstance(finding, FieldError))
+
+    def findings(self, root: Field) -> Iterator[Finding]:
+        """What is wrong with a defaulted PodCliqueSet for its scheduler, which the first clique with one names."""
+        named = (clique["spec"]["podSpec"]["schedulerName"].text for clique in cliques(root))
+        backend = self._schedulers.named(next(filter(None, named), ""))
+        yield from backend.validate(root, self._world.scheduler_objects)
+
+    def facts(self) -> Facts:
+        """What the rules of admission ask about schedulers."""
+        return Facts(
+            default_scheduler=self._schedulers.default, schedulers=[backend.name for backend in self._schedulers]
+        )
 
     def prepare(self, podclique: PodClique, template: Template) -> Prepare:
         """How new pods of a PodClique are prepared for the scheduler."""

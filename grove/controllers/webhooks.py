@@ -4,13 +4,11 @@ They work whether this process leads or stands by, so a request may go to any re
 """
 
 import asyncio
-import ipaddress
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
-from grove.admission import Facts
 from grove.controllers.config import CertProvisionMode, OperatorConfiguration
+from grove.controllers.scheduling import Scheduling
 from grove.runtime.client import Client
 from grove.webhooks.configurations import SERVICE
 from grove.webhooks.handlers import Handlers
@@ -19,23 +17,24 @@ from grove.webhooks.server import WebhookServer
 
 
 class Webhooks:
-    """Serves on a bound socket, as `config` says; `namespace` is the operator's own.
-
-    `facts` tells what rules ask beside the object.
-    """
+    """Serves on a bound socket, as `config` says; `namespace` is the operator's own."""
 
     def __init__(
         self,
         client: Client,
         sock: socket.socket,
         config: OperatorConfiguration,
+        scheduling: Scheduling,
         *,
         namespace: str,
-        facts: Callable[[], Facts] = Facts,
     ) -> None:
         webhooks, authorizer = config.server.webhooks, config.authorizer
         handlers = Handlers(
-            client, facts, protect=authorizer.enabled, exempt=authorizer.exempt_service_account_user_names
+            client,
+            scheduling.facts,
+            scheduling.findings,
+            protect=authorizer.enabled,
+            exempt=authorizer.exempt_service_account_user_names,
         )
         self._server = WebhookServer(sock, handlers.by_path())
         self._certificates: OwnAuthority | MountedFiles
@@ -47,7 +46,7 @@ class Webhooks:
                 self._server,
                 namespace=namespace,
                 secret=webhooks.secret_name,
-                names=_names(namespace, webhooks.bind_address),
+                names=_names(namespace),
             )
 
     async def run(self) -> None:
@@ -62,14 +61,7 @@ class Webhooks:
         return [f"webhooks: {problem}" for problem in self._certificates.problems()]
 
 
-def _names(namespace: str, address: str) -> list[str]:
-    """The names at which the API server calls (API doc 5.3); an address, too, where it is only for this machine."""
+def _names(namespace: str) -> list[str]:
+    """The names at which the API server calls (API doc 5.3), and the address at which one on this machine does."""
     within = [f"{SERVICE}.{namespace}{domain}" for domain in ("", ".svc", ".svc.cluster.local")]
-    return [SERVICE, *within, *([address] if _is_loopback(address) else [])]
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:  # a name, or none
-        return address == "localhost"
+    return [SERVICE, *within, "127.0.0.1"]

@@ -1,5 +1,6 @@
 """The operator's picture of the cluster: one store per kind, and the snapshots that passes read from them."""
 
+import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,14 +24,15 @@ from grove.runtime.client import Client
 from grove.runtime.informer import Informer
 from grove.runtime.resources import ResourceType
 from grove.schedulers import Schedulers, Watch, enable
+from grove.schedulers.crds import CRD
 
 MANAGED = f"{labels.MANAGED_BY}={labels.MANAGED_BY_GROVE}"
 
 V = TypeVar("V")
 
-_RECHECK_SECONDS = (
-    60.0  # schedulers are installed now and then; an API server restarted with other features is seen too
-)
+_SERVED_SECONDS = 2.0
+_RECHECK_SECONDS = 60.0
+"""How often kinds that are not served are looked for: an API server restarted with other features is seen so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +82,8 @@ class SchedulerObjects:
     """The kinds of the scheduler back ends, as far as the API server serves them (`grove.schedulers.Cluster`)."""
 
     def __init__(self, watches: Sequence[Watch]) -> None:
-        self.watches = watches
-        self.stores: dict[ResourceType, Store[Child]] = {
-            watch.resource: Store({"gang": lambda obj: [(obj.namespace, obj.labels.get(labels.PODGANG))]})
-            for watch in watches
+        self.stores: dict[Watch, Store[Child]] = {
+            watch: Store({"gang": lambda obj: [(obj.namespace, obj.labels.get(labels.PODGANG))]}) for watch in watches
         }
         self._served: set[ResourceType] = set()
         self._subscribers: list[Callable[[], None]] = []
@@ -94,20 +94,20 @@ class SchedulerObjects:
 
     def get(self, resource: ResourceType, namespace: str, name: str) -> dict[str, Any] | None:
         """One object; None when there is none."""
-        obj = self.stores[resource].get(namespace, name) if resource in self.stores else None
-        return obj.wire if obj is not None else None
+        found = (store.get(namespace, name) for store in self._of(resource))
+        return next((obj.wire for obj in found if obj is not None), None)
 
     def of_gang(self, resource: ResourceType, namespace: str, gang: str) -> list[dict[str, Any]]:
         """The objects whose label names the gang."""
-        store = self.stores.get(resource)
-        return [obj.wire for obj in store.by_index("gang", (namespace, gang))] if store is not None else []
+        return [obj.wire for store in self._of(resource) for obj in store.by_index("gang", (namespace, gang))]
 
     def feed(self, resource: ResourceType) -> Feed | None:
-        """Where objects of a kind go; None for kinds that no back end watches."""
-        watch = next((watch for watch in self.watches if watch.resource == resource), None)
-        if watch is None:
-            return None
-        return self.stores[resource], partial(Child.of_scheduler, watch.view)
+        """Where the answers to our writes of a kind go; None for kinds that no back end watches."""
+        watch = next((watch for watch in self.stores if watch.resource == resource), None)
+        return (self.stores[watch], partial(Child.of_scheduler, watch.view)) if watch is not None else None
+
+    def _of(self, resource: ResourceType) -> list[Store[Child]]:
+        return [store for watch, store in self.stores.items() if watch.resource == resource]
 
     def on_served(self, callback: Callable[[], None]) -> None:
         """Call `callback` when a kind becomes served or is served no more."""
@@ -137,7 +137,12 @@ class World:
             }
         )
         self.podgangs: Store[PodGang] = Store({"owner": lambda obj: [obj.owner_uid]})
-        self.pods: Store[PodView] = Store({"owner": lambda pod: [pod.owner_uid]})
+        self.pods: Store[PodView] = Store(
+            {
+                "owner": lambda pod: [pod.owner_uid],
+                "orphaned from": lambda pod: [] if pod.owner_uid else [(pod.namespace, pod.podclique)],
+            }
+        )
         self.services: Store[Child] = Store({"owner": lambda obj: [obj.owner_uid]})
         self.autoscalers: Store[Child] = Store({"owner": lambda obj: [obj.owner_uid]})
         self.last_occupants: dict[str, dict[int, str]] = {}
@@ -172,11 +177,11 @@ class World:
             Informer(client, resource, store, view, label_selector=selector)
             for resource, (store, view, selector) in self._feeds.items()
         ]
-        return ours + [
+        theirs: list[Informer[Any]] = [
             Informer(
                 client,
                 watch.resource,
-                self.scheduler_objects.stores[watch.resource],
+                store,
                 partial(Child.of_scheduler, watch.view),
                 label_selector=watch.label_selector,
                 field_selector=watch.field_selector,
@@ -184,8 +189,12 @@ class World:
                 recheck_seconds=_RECHECK_SECONDS,
                 on_served=partial(self.scheduler_objects.note_served, watch.resource),
             )
-            for watch in self.scheduler_objects.watches
+            for watch, store in self.scheduler_objects.stores.items()
         ]
+        for watch, store in self.scheduler_objects.stores.items():
+            if watch.resource == CRD:
+                store.on_change(partial(_look_again, theirs))
+        return ours + theirs
 
     def take(self, resource: ResourceType, obj: dict[str, Any]) -> None:
         """Take over an object the API server returned to a write, so that the next pass reads it."""
@@ -321,6 +330,20 @@ class _PodsByOwner(Mapping[str, list[PodView]]):
 
     def __len__(self) -> int:
         return len({pod.owner_uid for pod in self._pods})
+
+
+def _look_again(informers: Collection[Informer[Any]], old: Child | None, new: Child | None) -> None:
+    """Look at once for the kind whose CustomResourceDefinition changed: it is served now, or no more."""
+    for informer in informers:
+        if any(crd is not None and crd.name == informer.resource.label for crd in (old, new)):
+            informer.refresh()
+            # The API server serves a new kind a moment after it says so.
+            asyncio.get_running_loop().call_later(_SERVED_SECONDS, _refresh_unserved, informer)
+
+
+def _refresh_unserved(informer: Informer[Any]) -> None:
+    if not informer.served:
+        informer.refresh()
 
 
 def _template(obj: dict[str, Any], default_scheduler: str) -> Template:

@@ -1,16 +1,21 @@
-"""Taking over what the Go operator made: its hash values give way to ours, and no pod restarts for it.
+"""Taking over what the Go operator made, and pods that lost their PodClique.
 
-Its hashes cannot be recomputed, so the templates themselves are compared: where a PodClique runs what its set asks
-for, its pods get our hash as their label (design: an operator upgrade rolls nothing).
+The Go operator's hash values give way to ours, and no pod restarts for it. Its hashes cannot be recomputed, so the
+templates themselves are compared: where a PodClique runs what its set asks for, its pods get our hash as their label
+(design: an operator upgrade rolls nothing).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from grove.api import labels
 from grove.api.podclique import PodClique
 from grove.plan import hashes
 from grove.plan.diff import covers
+from grove.plan.kinds import POD
+from grove.plan.observed import PodView
+from grove.plan.template import owner_reference
+from grove.runtime.writes import Patch, Write
 
 _OWN_PREFIXES = ("grove.io/", "app.kubernetes.io/")
 _GROUP_ENV = "GROVE_PCSG_"
@@ -31,6 +36,31 @@ def translated(podclique: PodClique, template_hash: str) -> str:
     """The hash a pod of this PodClique should carry that now carries `template_hash`."""
     theirs, _, ours = podclique.annotations.get(labels.ADOPTED_TEMPLATE_HASH, "").partition("=")
     return ours if ours and template_hash == theirs else template_hash
+
+
+def adopt(podclique: PodClique, orphans: Iterable[PodView]) -> list[Write]:
+    """Make a PodClique the controller of pods that carry its name and have no controller.
+
+    They are left behind when a PodClique is deleted with --cascade=orphan, or when somebody takes the reference away;
+    without this, its slots would be filled a second time. Other owners that a pod has stay.
+    """
+    (ours,) = owner_reference(labels.API_VERSION, "PodClique", podclique.name, podclique.uid)
+    return [
+        Patch(
+            POD,
+            pod.namespace,
+            pod.name,
+            [
+                {"op": "test", "path": "/metadata/resourceVersion", "value": str(pod.resource_version)},
+                {"op": "add", "path": "/metadata/ownerReferences/-", "value": ours}
+                if pod.owners
+                else {"op": "add", "path": "/metadata/ownerReferences", "value": [ours]},
+            ],
+            uid=pod.uid,
+        )
+        for pod in orphans
+        if not pod.deleting
+    ]
 
 
 def _same_template(live: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:

@@ -18,6 +18,10 @@ class PodView:
     resource_version: int
     owner_uid: str
     """uid of the controlling owner, "" when there is none"""
+    owners: int
+    """how many owner references there are"""
+    podclique: str
+    """label grove.io/podclique"""
     set_name: str
     """label app.kubernetes.io/part-of"""
     replica_index: str
@@ -26,6 +30,8 @@ class PodView:
     """label grove.io/podgang"""
     template_hash: str
     """label grove.io/pod-template-hash"""
+    pod_group: str
+    """annotation by which KAI or Volcano knows the pod's PodGroup"""
     index: int
     """pod index in its PodClique, -1 when neither label nor hostname tells"""
     created: float
@@ -89,10 +95,13 @@ class PodView:
             uid=metadata.get("uid") or "",
             resource_version=int(metadata.get("resourceVersion") or 0),
             owner_uid=intern(_controller_uid(metadata)),
+            owners=len(metadata.get("ownerReferences") or ()),
+            podclique=intern(tags.get(labels.PODCLIQUE) or ""),
             set_name=intern(tags.get(labels.PART_OF) or ""),
             replica_index=intern(tags.get(labels.PODCLIQUESET_REPLICA_INDEX) or ""),
             gang=intern(tags.get(labels.PODGANG) or ""),
             template_hash=intern(tags.get(labels.POD_TEMPLATE_HASH) or ""),
+            pod_group=intern(notes.get(labels.KAI_POD_GROUP_NAME) or notes.get(labels.KUBERNETES_GROUP_NAME) or ""),
             index=_index(tags.get(labels.POD_INDEX), spec.get("hostname")),
             created=_epoch(metadata.get("creationTimestamp")),
             gates=tuple(intern(gate["name"]) for gate in spec.get("schedulingGates") or ()),

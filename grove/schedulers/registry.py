@@ -8,9 +8,19 @@ from grove.api.labels import DEFAULT_SCHEDULER
 from grove.plan.template import Template
 from grove.schedulers.backend import Backend, UnknownBackend, Watch
 from grove.schedulers.default import DefaultScheduler
+from grove.schedulers.kai import Kai
+from grove.schedulers.volcano import Volcano
+
+OWN: Final[Mapping[str, type[Backend]]] = {
+    DEFAULT_SCHEDULER: DefaultScheduler,
+    "kai-scheduler": Kai,
+    "volcano": Volcano,
+    "lpx-scheduler": Backend,
+}
+"""The back ends that come with the operator, by profile name."""
 
 ENTRY_POINTS: Final = "grove.schedulers"
-"""The group of entry points; an entry's name is the profile's name, its object a `Backend` class."""
+"""The group of entry points of other packages: their names are profile names, their objects `Backend` classes."""
 
 Profile = tuple[str, Mapping[str, Any]]
 """A profile's name and config."""
@@ -42,17 +52,17 @@ class Schedulers:
 
     @property
     def watches(self) -> tuple[Watch, ...]:
-        """The kinds of all back ends, each once."""
+        """The kinds of all back ends, each selection of a kind once."""
         watches: dict[Any, Watch] = {}
         for backend in self._backends.values():
             for watch in backend.watches:
-                watches.setdefault(watch.resource, watch)
+                watches.setdefault((watch.resource, watch.label_selector, watch.field_selector), watch)
         return tuple(watches.values())
 
 
 def installed() -> list[str]:
     """The profile names that have a back end."""
-    return sorted({DEFAULT_SCHEDULER, *(entry.name for entry in entry_points(group=ENTRY_POINTS))})
+    return sorted({*OWN, *(entry.name for entry in entry_points(group=ENTRY_POINTS))})
 
 
 def enable(profiles: Sequence[Profile] = (), default: str = DEFAULT_SCHEDULER) -> Schedulers:
@@ -81,8 +91,8 @@ def _load(index: int, name: str, config: Mapping[str, Any]) -> Backend:
 
 
 def _backend_class(index: int, name: str) -> type[Backend]:
-    if name == DEFAULT_SCHEDULER:
-        return DefaultScheduler
+    if name in OWN:
+        return OWN[name]
     path = f"profiles[{index}].name"
     found = entry_points(group=ENTRY_POINTS, name=name)
     if not found:

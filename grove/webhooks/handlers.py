@@ -1,12 +1,12 @@
 """What each path answers: the rules of grove/admission, put between a request and its answer."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import jsonpatch
 
 from grove.admission import Facts, Protection, Result, authorize, default, validate
-from grove.admission.fields import ErrorKind
+from grove.admission.fields import ErrorKind, Field, FieldError, Finding
 from grove.api.clustertopologybinding import ClusterTopologyBinding
 from grove.api.labels import API_VERSION
 from grove.api.podcliqueset import PodCliqueSet
@@ -32,7 +32,8 @@ _SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 class Handlers:
-    """The answers. `facts` tells what rules ask beside the object; without `protect` the authorizer allows all.
+    """The answers. `facts` tells what rules ask beside the object; `further` are rules for a defaulted PodCliqueSet
+    that depend on the cluster. Without `dry_run` no pod is tried, without `protect` the authorizer allows all.
 
     `exempt` are user names that may change managed objects, beside the operator and Kubernetes' controllers.
     """
@@ -40,7 +41,8 @@ class Handlers:
     def __init__(
         self,
         client: Client,
-        facts: Callable[[], Facts],
+        facts: Callable[[], Facts] = Facts,
+        further: Callable[[Field], Iterable[Finding]] = lambda _: (),
         *,
         dry_run: bool = True,
         protect: bool = False,
@@ -48,6 +50,7 @@ class Handlers:
     ) -> None:
         self._client = client
         self._facts = facts
+        self._further = further
         self._dry_run = DryRun(client) if dry_run else None
         self._protect = protect
         self._exempt = frozenset(exempt)
@@ -74,12 +77,22 @@ class Handlers:
         problem = _unfit(request, PodCliqueSet.KIND)
         if problem is not None:
             return problem
-        result = await off_loop(request.size, validate, request.object, request.old, self._facts())
+        result = await off_loop(request.size, self._check, request)
         verdict = Verdict()
         if result.ok and self._dry_run is not None:
             new, old = default(request.object, request.old), default(request.old) if request.old else None
             verdict = await self._dry_run.check(new, old, request.namespace)
         return _answer(result, verdict)
+
+    def _check(self, request: Request) -> Result:
+        result = validate(request.object, request.old, self._facts())
+        if not result.ok:  # further rules count on it that the set is right so far
+            return result
+        found = list(self._further(Field(default(request.object, request.old))))
+        return Result(
+            tuple(finding for finding in found if isinstance(finding, FieldError)),
+            (*result.warnings, *(str(finding) for finding in found if not isinstance(finding, FieldError))),
+        )
 
     async def validate_binding(self, request: Request) -> Answer:
         """Check a ClusterTopologyBinding."""

@@ -60,11 +60,20 @@ def test_every_command_it_proposes_does_what_it_says(stage: Harness) -> None:
         stage.wait(partial(has_running, stage, count), message=f"{count} pods run after {words}")
 
 
+def test_a_wrong_set_is_refused_before_it_is_stored(stage: Harness) -> None:
+    manifest = (ROOT / "samples/simple/simple1.yaml").read_text().replace("name: simple1", "name: wrong", 1)
+    wrong = manifest.replace("minAvailable: 3", "minAvailable: 30", 1)
+    assert wrong != manifest
+    with pytest.raises(AssertionError, match=r"must be at most replicas \(3\)") as caught:
+        stage.kubectl("apply", "-f", "-", input=wrong)
+    assert "pcs.validating.webhooks.grove.io" in str(caught.value)
+
+
 def test_an_operator_that_ends_is_reported_with_its_last_words(stage: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = stage.cluster.directory
     stage.kubectl("delete", "pcs", "--all")
     assert BackgroundOperator(directory).stop()
-    monkeypatch.setattr(background, "CONFIG", "kind: Deployment")
+    monkeypatch.setattr(background, "CONFIG", background.CONFIG.replace("OperatorConfiguration", "Deployment"))
     failed = CliRunner().invoke(command, ["--dir", str(directory)])
     assert failed.exit_code == 1
     assert "the operator has ended; its log says:" in failed.output

@@ -197,6 +197,29 @@ def test_unicode_and_a_large_object(workspace: Workspace) -> None:
     assert workspace.get("pg", "w-0")["metadata"]["annotations"] == {"example.com/note": notes["example.com/note"]}
 
 
+def test_pods_left_behind_by_their_podclique_go_to_the_next_one(workspace: Workspace) -> None:
+    """`kubectl delete --cascade=orphan`, and a pod whose owner reference somebody takes away."""
+    workspace.create("pcs", podcliqueset("l", clique("a", 3)))
+    pods = workspace.settled("l", 3)
+    other = {"apiVersion": "v1", "kind": "Service", "name": "l-0", "uid": uid(workspace.get("svc", "l-0"))}
+
+    def adopted(by: Object) -> bool:
+        owners = [pod["metadata"]["ownerReferences"] for pod in workspace.pods()]
+        return [[ref["uid"] for ref in refs if ref.get("controller")] for refs in owners] == [[uid(by)]] * 3
+
+    pclq = workspace.get("pclq", "l-0-a")
+    workspace.hold("pod", pods[0]["metadata"]["name"])
+    workspace.patch("pod", pods[0]["metadata"]["name"], {"metadata": {"ownerReferences": [other]}})
+    workspace.wait(lambda: adopted(pclq), "the pod is taken back")
+    assert other in [ref for pod in workspace.pods() for ref in pod["metadata"]["ownerReferences"]], (
+        "another owner stays"
+    )
+    workspace.delete("pclq", "l-0-a", policy="Orphan")
+    after = workspace.until("pclq", "l-0-a", partial(is_another, uid(pclq)), "it is back")
+    workspace.wait(lambda: adopted(after), "its pods are taken over")
+    assert uids(workspace.settled("l", 3)) == uids(pods)
+
+
 GO_HASH = "57bd44b6dbd69587cf76"
 
 

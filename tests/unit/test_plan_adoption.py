@@ -8,11 +8,12 @@ from grove.api import labels
 from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.plan import children
-from grove.plan.adoption import adopted_hash, translated
+from grove.plan.adoption import adopt, adopted_hash, translated
 from grove.plan.observed import PodView
 from grove.plan.podclique import ensure_podclique
 from grove.plan.pods import build_pod, plan_pods
 from grove.runtime.writes import Patch
+from tests.fake_api.objects import json_patch
 from tests.unit.support import Object, clique, group, pod_set, stored, template
 
 THEIRS = "57bd44b6dbd69587cf76"
@@ -105,3 +106,21 @@ def test_members_are_compared_without_the_variables_that_groups_add() -> None:
     live = PodClique.from_wire({**live.wire, "metadata": {**live.wire["metadata"], "annotations": {}}})
     ours = want["metadata"]["labels"][labels.POD_TEMPLATE_HASH]
     assert adopted_hash(live, want) == f"{THEIRS}={ours}"
+
+
+# Orphaned pods
+
+
+def test_an_orphaned_pod_gets_the_podclique_as_controller_and_keeps_its_other_owners() -> None:
+    podclique = PodClique.from_wire(stored(desired()))
+    lone, owned = stored(build_pod(podclique, 0, "x", None)), stored(build_pod(podclique, 1, "y", None))
+    (reference,) = lone["metadata"].pop("ownerReferences")
+    owned["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u"}]
+    for wire in (lone, owned):
+        (write,) = adopt(podclique, [PodView.from_wire(wire)])
+        assert isinstance(write, Patch)
+        assert isinstance(write.body, list)
+        after = json_patch(wire, write.body)["metadata"]["ownerReferences"]
+        assert after == [*wire["metadata"].get("ownerReferences", ()), reference]
+    lone["metadata"]["deletionTimestamp"] = "2026-09-01T00:00:00Z"
+    assert adopt(podclique, [PodView.from_wire(lone)]) == []
