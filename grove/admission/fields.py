@@ -167,9 +167,9 @@ def _objects(field: Field) -> list[Field]:
 
 
 def shown(value: Any, limit: int = 80) -> str:
-    """A value for people: as JSON, cut after `limit` characters."""
+    """A value for people: as JSON, cut after `limit` characters. Keys are sorted, as the API server sends them so."""
     try:
-        text = json.dumps(value, ensure_ascii=False, default=str)
+        text = json.dumps(value, ensure_ascii=False, default=str, sort_keys=True)
     except (RecursionError, TypeError, ValueError):
         text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else f"{text[:limit]}…"

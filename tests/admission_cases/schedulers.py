@@ -135,8 +135,8 @@ CASES = (
             ),
             [
                 (
-                    f'{CLIQUES}[0].topologyConstraint: Invalid value: {{"topologyName": "t", "pack": {{"required": '
-                    '"rack"}}: must be left out: the scheduler of this set does not place by topology'
+                    f'{CLIQUES}[0].topologyConstraint: Invalid value: {{"pack": {{"required": "rack"}}, '
+                    '"topologyName": "t"}: must be left out: the scheduler of this set does not place by topology'
                 )
             ],
         )

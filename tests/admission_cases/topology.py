@@ -92,8 +92,8 @@ BINDING = (
         constrained(pack("block", "rack", "gpus"), on_clique=pack("host")),
         [
             (
-                f'{TOP}: Invalid value: {{"topologyName": "gpus", "pack": {{"required": "block", "preferred": '
-                f'"rack"}}}}: {UNKNOWN_LEVELS.format("block, rack")}'
+                f'{TOP}: Invalid value: {{"pack": {{"preferred": "rack", "required": "block"}}, '
+                f'"topologyName": "gpus"}}: {UNKNOWN_LEVELS.format("block, rack")}'
             ),
             (f'{ON_CLIQUE}: Invalid value: {{"pack": {{"required": "host"}}}}: {UNKNOWN_LEVELS.format("host")}'),
         ],

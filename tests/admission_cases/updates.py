@@ -214,7 +214,7 @@ REFUSED = (
         [
             (
                 "spec.template.resourceClaimTemplates: Invalid value: "
-                '[{"name": "gpus", "templateSpec": {"spec": {"devices": {"requests": [{"name": "o…: cannot be set later'
+                '[{"name": "gpus", "templateSpec": {"spec": {"devices": {"requests": [{"exactly":…: cannot be set later'
             )
         ],
         old=a_set(),

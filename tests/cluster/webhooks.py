@@ -1,0 +1,67 @@
+"""The webhooks in the test's own process, called by a real API server: what they know can differ from test to test."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+from grove.admission import Facts
+from grove.runtime.client import Client
+from grove.webhooks.certificates import up_to_date
+from grove.webhooks.configurations import MUTATING, VALIDATING, manifests, with_ca_bundle
+from grove.webhooks.handlers import Handlers
+from grove.webhooks.reviews import Answer, Request
+from grove.webhooks.server import Handler, WebhookServer, bind
+from tests.cluster.harness import Harness
+
+
+class LocalWebhooks:
+    """Answers by the rules alone: no pod is tried, nobody is asked."""
+
+    def __init__(self) -> None:
+        self.facts = Facts()
+        """what rules are told beside the object"""
+        self.asleep = False
+        """whether everything is let through, as before the rules were there"""
+        self._loop = asyncio.new_event_loop()
+        self._socket = bind("127.0.0.1", 0)
+        self._certificates = up_to_date(None, ["127.0.0.1"], datetime.now(UTC))
+
+    @contextmanager
+    def serving(self, cluster: Harness) -> Iterator[None]:
+        """Serve, and have the API server ask, within the block."""
+        thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        thread.start()
+        server = WebhookServer(self._socket, {path: self._answer(path) for path in self._handlers().by_path()})
+        self._run(server.show(self._certificates.certificate, self._certificates.key))
+        url = f"https://127.0.0.1:{self._socket.getsockname()[1]}"
+        for manifest in manifests(url=url):
+            resource = MUTATING if manifest["kind"] == MUTATING.kind else VALIDATING
+            cluster.api("POST", resource.path(), with_ca_bundle(manifest, self._certificates.ca_bundle))
+        try:
+            yield
+        finally:
+            self._run(server.close())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            thread.join()
+            self._loop.close()
+
+    def _handlers(self) -> Handlers:
+        return Handlers(Client(_nobody, ""), lambda: self.facts, dry_run=False)
+
+    def _answer(self, path: str) -> Handler:
+        handler = self._handlers().by_path()[path]
+
+        async def answer(request: Request) -> Answer:
+            return Answer() if self.asleep else await handler(request)
+
+        return answer
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+
+def _nobody() -> NoReturn:
+    raise AssertionError("the rules ask nobody")
