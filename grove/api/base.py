@@ -24,6 +24,18 @@ MAX_REPLICAS: Final = 10_000
 it would outgrow what the API server stores; a number beyond is a slip of the finger that would keep the operator busy
 for everybody.
 """
+IntOrPercent = Annotated[
+    int | str,
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "x-kubernetes-int-or-string": True,
+            "minimum": 1,
+            "pattern": "^([1-9][0-9]?|100)%$",
+        }
+    ),
+]
+"""A number of at least 1, or a share of the whole such as `25%`."""
 Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 """RFC 3339 in UTC with whole seconds, e.g. `2026-09-01T00:00:00Z`."""
 

@@ -58,6 +58,7 @@ def _breached(priority: int = 1) -> Column:
     return Column("MinBreached", path, "string", priority)
 
 
+_UPDATING: Final = Column("Updating", '.status.conditions[?(@.type=="UpdateInProgress")].reason', "string", priority=1)
 _AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 _UPDATED_CLIQUES: Final = Column("PCLQs-Updated", ".status.updateProgress.updatedPodCliquesCount")
 _TOTAL_CLIQUES: Final = Column("PCLQs-Total", ".status.updateProgress.totalPodCliquesCount")
@@ -74,6 +75,7 @@ DEFINITIONS: Final = (
             _TOTAL_CLIQUES,
             Column("PCSGs-Updated", ".status.updateProgress.updatedPodCliqueScalingGroupsCount"),
             Column("PCSGs-Total", ".status.updateProgress.totalPodCliqueScalingGroupsCount"),
+            _UPDATING,
             _AGE,
         ),
         selector_path=".status.hpaPodSelector",
@@ -181,6 +183,7 @@ def schema(model: type[Resource]) -> Schema:
 
 
 _KEPT: Final = (
+    "anyOf",
     "type",
     "format",
     "description",
@@ -191,6 +194,7 @@ _KEPT: Final = (
     "maxLength",
     "minItems",
     "pattern",
+    "x-kubernetes-int-or-string",
     "x-kubernetes-list-type",
     "x-kubernetes-list-map-keys",
     "x-kubernetes-validations",

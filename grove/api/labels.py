@@ -31,6 +31,8 @@ SCALING_GROUP_REPLICA_INDEX: Final[str] = "grove.io/podcliquescalinggroup-replic
 SCALING_GROUP_POD_INDEX: Final[str] = "grove.io/podcliquescalinggroup-pod-index"
 POD_INDEX: Final[str] = "grove.io/podclique-pod-index"
 POD_TEMPLATE_HASH: Final[str] = "grove.io/pod-template-hash"
+SCALING_GROUP_TEMPLATE_HASH: Final[str] = "grove.io/podcliquescalinggroup-template-hash"
+"""On pods of a scaling group: names the templates of all its cliques, since a replica of it is updated as a whole."""
 SCHEDULER_NAME: Final[str] = "grove.io/scheduler-name"
 
 # Annotations
@@ -129,6 +131,7 @@ class ConditionType(StrEnum):
     """Types of conditions."""
 
     # PodCliqueSet
+    UPDATE_IN_PROGRESS = "UpdateInProgress"
     TOPOLOGY_LEVELS_UNAVAILABLE = "TopologyLevelsUnavailable"
     # PodClique, PodCliqueScalingGroup
     POD_CLIQUE_SCHEDULED = "PodCliqueScheduled"
@@ -157,7 +160,11 @@ class Reason(StrEnum):
     # PodCliqueScheduled
     SUFFICIENT_SCHEDULED_PODS = "SufficientScheduledPods"
     INSUFFICIENT_SCHEDULED_PODS = "InsufficientScheduledPods"
-    # MinAvailableBreached of cliques and scaling groups
+    # UpdateInProgress
+    PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
+    UPDATE_FINISHED = "UpdateFinished"
+    UPDATE_ON_DELETE = "OnDelete"
+    # MinAvailableBreached of cliques and scaling groups, and of a set's condition UpdateInProgress
     UPDATE_IN_PROGRESS = "UpdateInProgress"
     SCHEDULED_REPLICAS_BELOW_MIN_AVAILABLE = "ScheduledReplicasBelowMinAvailable"
     INSUFFICIENT_READY_PODS = "InsufficientReadyPods"
@@ -206,6 +213,9 @@ class EventReason(StrEnum):
     POD_GANG_CREATE_OR_UPDATE_FAILED = "PodGangCreateOrUpdateFailed"
     POD_GANG_DELETE_SUCCESSFUL = "PodGangDeleteSuccessful"
     POD_GANG_DELETE_FAILED = "PodGangDeleteFailed"
+    UPDATE_STARTED = "UpdateStarted"
+    REPLICA_UPDATE_STARTED = "ReplicaUpdateStarted"
+    UPDATE_FINISHED = "UpdateFinished"
     REPLICA_DELETE_SUCCESSFUL = "PodCliqueSetReplicaDeleteSuccessful"
     REPLICA_DELETE_FAILED = "PodCliqueSetReplicaDeleteFailed"
     COMPUTE_DOMAIN_CREATE_SUCCESSFUL = "ComputeDomainCreateSuccessful"

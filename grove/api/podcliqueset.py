@@ -15,6 +15,7 @@ from grove.api.base import (
     Condition,
     Int32,
     Int64,
+    IntOrPercent,
     KubeModel,
     LastError,
     Resource,
@@ -59,6 +60,26 @@ class UpdateStrategy(KubeModel):
             "RollingRecreate replaces pods, one replica of the set at a time. "
             "OnDelete leaves them alone until somebody deletes them."
         ),
+    )
+
+
+class RollingUpdate(KubeModel):
+    """How fast RollingRecreate goes on, and when it counts as stuck."""
+
+    max_unavailable: IntOrPercent | None = Field(
+        default=None,
+        description=(
+            "How many may be down at a time, of the pods of a clique or of the replicas of a scaling group: a number "
+            "of at least 1, or a share such as 25%, rounded down to at least 1. Defaults to 1."
+        ),
+    )
+    progress_deadline: str | None = Field(
+        default=None,
+        description=(
+            "How long the update may go on without one more of them getting ready, e.g. 10m. Afterwards the set's "
+            "condition UpdateInProgress has the reason ProgressDeadlineExceeded; the update goes on all the same."
+        ),
+        json_schema_extra={"pattern": durations.PATTERN},
     )
 
 
@@ -197,6 +218,10 @@ class PodCliqueTemplateSpec(KubeModel):
     resource_sharing: tuple[ResourceSharingSpec, ...] = Field(
         default=(), description="Claims on devices that the pods of this clique share."
     )
+    rolling_update: RollingUpdate | None = Field(
+        default=None,
+        description="How RollingRecreate replaces the pods of this clique. Not for a clique in a scaling group.",
+    )
     spec: PodCliqueSpec = Field(description="What the pods look like and how many there are.")
 
 
@@ -227,6 +252,9 @@ class PodCliqueScalingGroupConfig(KubeModel):
     )
     topology_constraint: TopologyConstraint | None = Field(
         default=None, description="How close together the pods of one copy must be."
+    )
+    rolling_update: RollingUpdate | None = Field(
+        default=None, description="How RollingRecreate replaces the copies; each copy is replaced as a whole."
     )
 
 
@@ -329,7 +357,7 @@ class PodCliqueSetStatus(KubeModel):
 
     observed_generation: Int64 | None = Field(default=None, description="The generation this status speaks of.")
     conditions: tuple[Condition, ...] = Field(
-        default=(), description="TopologyLevelsUnavailable.", json_schema_extra=CONDITION_LIST
+        default=(), description="UpdateInProgress and TopologyLevelsUnavailable.", json_schema_extra=CONDITION_LIST
     )
     last_errors: tuple[LastError, ...] = Field(default=(), description="Errors of the latest pass; empty when clean.")
     replicas: Int32 = Field(default=0, description="Replicas asked for.", json_schema_extra={"default": None})

@@ -8,7 +8,7 @@ from typing import Any
 
 from grove.api import labels
 from grove.controllers.world import World
-from grove.plan.diff import covers
+from grove.plan.diff import covers, replacement
 from grove.runtime.apply import Result, apply
 from grove.runtime.client import Client
 from grove.runtime.errors import ApiError
@@ -144,13 +144,15 @@ class Actor:
         return None
 
     async def patch_status(self, resource: ResourceType, live: Mapping[str, Any], status: Mapping[str, Any]) -> Outcome:
-        """Write the fields of a status, guarded by the version the status was made from.
+        """Write the fields of a status as they are given, guarded by the version the status was made from.
 
         Conditions are replaced as a list, so a writer of other conditions in between makes the patch fail and the pass
         run again.
         """
         metadata = live["metadata"]
-        body = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": dict(status)}
+        have = live.get("status") or {}
+        fields = {key: replacement(have.get(key), value) for key, value in status.items()}
+        body = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": fields}
         write = Patch(resource, metadata.get("namespace", ""), metadata["name"], body, "status", metadata["uid"])
         return await self.act((resource, live), [write])
 

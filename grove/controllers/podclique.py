@@ -14,6 +14,7 @@ from grove.plan.kinds import POD, PODCLIQUE
 from grove.plan.podclique import podclique_status, wanted_pods
 from grove.plan.pods import BURST, plan_pods
 from grove.plan.ranks import rank_offset
+from grove.plan.rollout import roll_limit
 from grove.plan.update import differs, without_finalizer
 from grove.runtime.queue import Done
 from grove.runtime.writes import Create, Delete
@@ -63,6 +64,7 @@ class PodCliqueReconciler:
             burst=0 if waiting else BURST,
             prepare=self._scheduling.prepare(podclique, template),
             hold=self._startup.hold(podclique, template),
+            roll=roll_limit(podclique, template, self._world.replica_snapshot),
         )
         cost = 2 * (time.thread_time() - start)  # the status looks at the same pods once more
         outcome = await self._actor.act((PODCLIQUE, podclique.wire), plan.writes, _EVENTS)
@@ -79,8 +81,9 @@ class PodCliqueReconciler:
         live = podclique.wire.get("status") or {}
         now = now_text()
         pods, template = self._world.pods.by_index("owner", podclique.uid), self._world.set_of(podclique)
-        more = self._startup.conditions(podclique, pods, template)
-        status = podclique_status(podclique, pods, template, outcome.last_errors(live, now), now, more)
+        more, suspended = self._startup.conditions(podclique, pods, template), self._world.being_updated(podclique)
+        errors = outcome.last_errors(live, now)
+        status = podclique_status(podclique, pods, template, errors, now, more, suspended=suspended)
         if not differs(live, status):
             self._patience.settle(("status", key))
             return None

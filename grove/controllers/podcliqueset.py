@@ -6,13 +6,14 @@ from grove.admission.validation import validate_podcliqueset
 from grove.api.labels import PODCLIQUESET_FINALIZER, EventReason
 from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.replica import ReplicaReconciler
-from grove.controllers.routing import Name
+from grove.controllers.routing import SOON, Name
 from grove.controllers.scheduling import SCHEDULER_UNAVAILABLE, Scheduling
 from grove.controllers.world import World
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
 from grove.plan.podcliqueset import plan_removals, podcliqueset_status
 from grove.plan.template import Template
 from grove.plan.update import differs, without_finalizer
+from grove.plan.update_status import news, next_deadline, turned
 from grove.runtime.queue import Done
 from grove.runtime.writes import Delete
 
@@ -66,18 +67,22 @@ class PodCliqueSetReconciler:
         live = template.pcs.wire.get("status") or {}
         failures = [f for i in range(template.replicas) for f in self._replicas.failures.get((*key[1], i), ())]
         shown = self._spec_errors(template) + self._scheduler_errors(template) + outcome.failures + failures
-        errors = Outcome(shown).last_errors(live, now_text())
-        status = podcliqueset_status(template, self._world.set_snapshot(template), errors)
+        now, snapshot = now_text(), self._world.set_snapshot(template)
+        status = podcliqueset_status(template, snapshot, Outcome(shown).last_errors(live, now), now)
         if not differs(live, status):
             self._patience.settle(key)
-            return None
-        settled = status["updatedReplicas"] == template.replicas or bool(errors)
+            return next_deadline(template, snapshot, now)
+        settled = status["updatedReplicas"] == template.replicas or bool(status["lastErrors"])
         observed = live.get("observedGeneration") != status.get("observedGeneration", live.get("observedGeneration"))
-        if not (settled or observed or self._patience.spent(key)):
+        if not (settled or observed or turned(live, status) or self._patience.spent(key)):
             return self._patience.wait(key)
-        outcome.add(await self._actor.patch_status(PODCLIQUESET, template.pcs.wire, status))
+        written = await self._actor.patch_status(PODCLIQUESET, template.pcs.wire, status)
+        if not written.failures:
+            for kind, reason, message in news(live, status):
+                self._actor.event(PODCLIQUESET, template.pcs.wire, kind, reason, message)
+        outcome.add(written)
         self._patience.settle(key)
-        return None
+        return SOON if turned(live, status) else next_deadline(template, snapshot, now)
 
     def _scheduler_errors(self, template: Template) -> list[Failure]:
         """What keeps the set's scheduler from working for it: it lacks something, or the spec is not for it."""

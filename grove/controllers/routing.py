@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from grove.api import labels
+from grove.api import labels, names
 from grove.api.base import Resource
 from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podgang import PodGang
 from grove.controllers.world import Child, World
 from grove.plan.observed import PodView
+from grove.plan.progress import current_replica, under_way, updating
 from grove.plan.template import Template
 
 R = TypeVar("R", bound=Resource)
@@ -69,6 +70,7 @@ class Router:
         if old is not None and new is not None and not _beyond_status(old.pcs, new.pcs):
             if not self._world.taking:
                 self._wake.podcliqueset(key, SOON)
+            self._update_changed(old, new)
             return
         self._wake.podcliqueset(key, AT_ONCE)
         if new is None:
@@ -82,6 +84,21 @@ class Router:
             for group in self._world.scaling_groups.by_index("owner", new.uid):
                 self._wake.scaling_group((group.namespace, group.name), AT_ONCE)
 
+    def _update_changed(self, old: Template, new: Template) -> None:
+        """Wake whose turn has come in a rolling update, and everybody when one begins or ends."""
+        turn = current_replica(new)
+        if under_way(old) != under_way(new):
+            replicas = range(new.replicas)
+        elif turn is not None and turn != current_replica(old):
+            replicas = range(turn, turn + 1)
+        else:
+            return
+        for replica in replicas:
+            for clique in new.standalone:
+                self._wake.podclique((new.namespace, names.podclique_name(new.name, replica, clique.name)), AT_ONCE)
+            for group in new.groups:
+                self._wake.scaling_group((new.namespace, names.scaling_group_name(new.name, replica, group)), AT_ONCE)
+
     def _scaling_group_changed(self, old: PodCliqueScalingGroup | None, new: PodCliqueScalingGroup | None) -> None:
         group = new or old
         assert group is not None
@@ -92,9 +109,14 @@ class Router:
             self._wake_set(seen, AT_ONCE if more else LATER)
             if more:
                 self._wake_replica(seen, AT_ONCE)
-        if old is None or (new is not None and old.uid != new.uid):
+        if old is None or (new is not None and (old.uid != new.uid or self._ended(old, new))):
             for podclique in self._world.podcliques.by_index("owner", group.uid):
                 self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE)
+
+    def _ended(self, old: PodCliqueScalingGroup, new: PodCliqueScalingGroup) -> bool:
+        """Whether an update of a group has ended, so that breach counts again for its PodCliques."""
+        template = self._world.set_of(new)
+        return template is not None and updating(old, template) and not updating(new, template)
 
     def _podclique_changed(self, old: PodClique | None, new: PodClique | None) -> None:
         podclique = new or old

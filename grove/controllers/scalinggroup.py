@@ -7,8 +7,10 @@ from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.controllers.actor import Actor, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.routing import Name
 from grove.controllers.world import World
-from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP
-from grove.plan.scalinggroup import plan_members, scaling_group_status
+from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP
+from grove.plan.progress import replica_of
+from grove.plan.rollout import may_roll, plan_units
+from grove.plan.scalinggroup import group_of, plan_members, scaling_group_status
 from grove.plan.template import Template
 from grove.plan.update import differs, without_finalizer
 from grove.runtime.queue import Done
@@ -24,6 +26,7 @@ _EVENTS: Reasons = {
         EventReason.SCALING_GROUP_REPLICA_DELETE_SUCCESSFUL,
         EventReason.SCALING_GROUP_REPLICA_DELETE_FAILED,
     ),
+    (POD, Delete): (EventReason.POD_DELETE_SUCCESSFUL, EventReason.POD_DELETE_FAILED),
 }
 
 
@@ -51,8 +54,22 @@ class ScalingGroupReconciler:
         writes = plan_members(group, template, self._world.members(group))
         cost = 2 * (time.thread_time() - start)  # the status looks at the same PodCliques once more
         outcome = await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), writes, _EVENTS)
+        if not outcome.failures:
+            outcome.add(await self._roll(group, template))
         waits = await self._write_status(self._world.scaling_groups.get(*key), template, outcome)
         return Done(earliest(waits, outcome.finish()), cost)
+
+    async def _roll(self, group: PodCliqueScalingGroup, template: Template) -> Outcome:
+        """Replace pods of replicas that an update has reached; see `UnitPlan` for the order."""
+        name, replica = group_of(group, template), replica_of(group)
+        if name is None or replica is None or not may_roll(template, replica, self._world.replica_snapshot):
+            return Outcome()
+        pods = self._world.replica_snapshot(template, replica).pods
+        plan = plan_units(name, group, template, self._world.members(group), pods)
+        outcome = await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), plan.first, _EVENTS)
+        if not outcome.failures:
+            outcome.add(await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), plan.then, _EVENTS))
+        return outcome
 
     async def _write_status(
         self, group: PodCliqueScalingGroup | None, template: Template, outcome: Outcome

@@ -15,6 +15,7 @@ from grove.api.podgang import PodGang
 from grove.plan import kinds
 from grove.plan.observed import PodView
 from grove.plan.podcliqueset import SetSnapshot
+from grove.plan.progress import updating
 from grove.plan.replica import ReplicaSnapshot
 from grove.plan.scalinggroup import set_replica
 from grove.plan.template import Template
@@ -252,6 +253,7 @@ class World:
             podgangs={obj.name: obj for obj in self.podgangs.by_index("owner", template.uid)},
             services={obj.name: obj.wire for obj in self.services.by_index("owner", template.uid)},
             autoscalers={obj.name: obj.wire for obj in self.autoscalers.by_index("owner", template.uid)},
+            pods=_PodsByOwner(self.pods),
         )
 
     def replica_snapshot(self, template: Template, replica: int) -> ReplicaSnapshot:
@@ -286,6 +288,14 @@ class World:
         group = self.scaling_groups.get(child.namespace, child.labels.get(labels.SCALING_GROUP, ""))
         owned = group is not None and group.uid == child.owner_uid and group.owner_uid == template.uid
         return template if owned else None
+
+    def being_updated(self, podclique: PodClique) -> bool:
+        """Whether a rolling update is at work on a PodClique or on the scaling group that owns it."""
+        template = self.set_of(podclique)
+        if template is None:
+            return False
+        group = self.scaling_groups.get(podclique.namespace, podclique.labels.get(labels.SCALING_GROUP, ""))
+        return updating(podclique if group is None else group, template)
 
 
 S = TypeVar("S", bound=Stored)

@@ -32,6 +32,8 @@ class PodView:
     """label grove.io/pod-template-hash"""
     pod_group: str
     """annotation by which KAI or Volcano knows the pod's PodGroup"""
+    group_template_hash: str
+    """label grove.io/podcliquescalinggroup-template-hash, "" outside scaling groups"""
     index: int
     """pod index in its PodClique, -1 when neither label nor hostname tells"""
     created: float
@@ -47,6 +49,8 @@ class PodView:
     """condition PodScheduled is False with reason SchedulingGated"""
     ready: bool
     """condition Ready is True"""
+    ready_since: float
+    """seconds since the epoch when it became Ready, 0 while it is not"""
     errored: bool
     """not Ready, and some container or init container last terminated with a non-zero code"""
     started_not_ready: bool
@@ -80,6 +84,7 @@ class PodView:
         tags: dict[str, str] = metadata.get("labels") or {}
         notes: dict[str, str] = metadata.get("annotations") or {}
         scheduled = schedule_gated = ready = False
+        ready_since = 0.0
         for condition in status.get("conditions") or ():
             kind, value = condition.get("type"), condition.get("status")
             if kind == "PodScheduled":
@@ -87,6 +92,7 @@ class PodView:
                 schedule_gated = value == "False" and condition.get("reason") == "SchedulingGated"
             elif kind == "Ready":
                 ready = value == "True"
+                ready_since = _epoch(condition.get("lastTransitionTime")) if ready else 0.0
         errored = not ready and _errored(status)
         held = status.get("phase", "Pending") == "Pending" and _waits(spec, notes)
         return cls(
@@ -102,6 +108,7 @@ class PodView:
             gang=intern(tags.get(labels.PODGANG) or ""),
             template_hash=intern(tags.get(labels.POD_TEMPLATE_HASH) or ""),
             pod_group=intern(notes.get(labels.KAI_POD_GROUP_NAME) or notes.get(labels.KUBERNETES_GROUP_NAME) or ""),
+            group_template_hash=intern(tags.get(labels.SCALING_GROUP_TEMPLATE_HASH) or ""),
             index=_index(tags.get(labels.POD_INDEX), spec.get("hostname")),
             created=_epoch(metadata.get("creationTimestamp")),
             gates=tuple(intern(gate["name"]) for gate in spec.get("schedulingGates") or ()),
@@ -111,6 +118,7 @@ class PodView:
             scheduled=scheduled,
             schedule_gated=schedule_gated,
             ready=ready,
+            ready_since=ready_since,
             errored=errored,
             started_not_ready=not ready and not errored and _started_not_ready(status),
             held=held,

@@ -1,6 +1,6 @@
 """A PodClique's object and status. Its pods are planned in `pods`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from grove.api import labels, names
@@ -11,6 +11,7 @@ from grove.plan.conditions import Want, merged
 from grove.plan.diff import covers, replacement
 from grove.plan.kinds import PODCLIQUE
 from grove.plan.observed import PodView
+from grove.plan.progress import child_progress, rolling, under_way, updating
 from grove.plan.template import Template
 from grove.plan.update import patch_for, three_way_replicas
 from grove.runtime.writes import Create, Write
@@ -52,34 +53,66 @@ def podclique_status(
     errors: Sequence[dict[str, Any]],
     now: str,
     more: Sequence[Want] = (),
+    *,
+    suspended: bool = False,
 ) -> dict[str, Any]:
     """The status a PodClique should show (API doc 1.8). Pods that ended or are being deleted count nowhere.
 
-    `now` is RFC 3339; `more` are conditions that only some PodCliques have.
+    `more` are conditions that only some PodCliques have. `suspended`: an update is at work on the PodClique, or on its
+    scaling group (`progress.updating`), so that nothing is a breach. `now` is RFC 3339.
     """
     present = [pod for pod in pods if pod.active]
     target = podclique.labels.get(labels.POD_TEMPLATE_HASH, "")
-    replicas = len(present)
-    scheduled = sum(pod.scheduled for pod in present)
-    updated = sum(pod.template_hash == target for pod in present)
     live = podclique.wire.get("status") or {}
     status: dict[str, Any] = {
         "observedGeneration": podclique.generation,
-        "replicas": replicas,
+        "replicas": len(present),
         "readyReplicas": sum(pod.ready for pod in present),
-        "updatedReplicas": updated,
+        "updatedReplicas": sum(pod.template_hash == target for pod in present),
         "scheduleGatedReplicas": sum(pod.schedule_gated for pod in present),
-        "scheduledReplicas": scheduled,
-        "conditions": merged(live.get("conditions") or (), [*_conditions(podclique, present, scheduled), *more], now),
+        "scheduledReplicas": sum(pod.scheduled for pod in present),
         "lastErrors": list(errors),
     }
     if labels.SCALING_GROUP not in podclique.labels:
         set_name = podclique.labels.get(labels.PART_OF, "")
         status["hpaPodSelector"] = names.podclique_selector(set_name, podclique.name)
-    if template is not None and updated == replicas and runs(podclique, template):
-        status["currentPodTemplateHash"] = target
-        status["currentPodCliqueSetGenerationHash"] = template.generation_hash
+    if template is not None:
+        status |= _update_fields(podclique, status, template, now)
+    arrived = "currentPodTemplateHash" in status
+    suspended = suspended and not (arrived and status["readyReplicas"] >= wanted_pods(podclique))
+    own = _conditions(podclique, present, status["scheduledReplicas"], suspended=suspended)
+    status["conditions"] = merged(live.get("conditions") or (), [*own, *more], now)
     return status
+
+
+def _update_fields(podclique: PodClique, status: Mapping[str, Any], template: Template, now: str) -> dict[str, Any]:
+    """The hashes, once a PodClique runs the set's template by the numbers of its `status`, and updateProgress."""
+    target = podclique.labels.get(labels.POD_TEMPLATE_HASH, "")
+    result: dict[str, Any] = {}
+    arrived = _arrived(podclique, status, template)
+    if arrived:
+        result["currentPodTemplateHash"] = target
+        result["currentPodCliqueSetGenerationHash"] = template.generation_hash
+    if labels.SCALING_GROUP not in podclique.labels or not rolling(template):
+        at_work = updating(podclique, template) and not arrived
+        live, more = podclique.wire.get("status") or {}, {"podTemplateHash": target}
+        progress = child_progress(live, template, at_work=at_work, arrived=arrived, now=now, more=more)
+        if progress is not None:
+            result["updateProgress"] = progress
+    return result
+
+
+def _arrived(podclique: PodClique, status: Mapping[str, Any], template: Template) -> bool:
+    """Whether a PodClique runs the set's template, by the numbers of its status.
+
+    While an update runs, pods that it took away must not look as if they had arrived.
+    """
+    if status["updatedReplicas"] != status["replicas"] or not runs(podclique, template):
+        return False
+    if not under_way(template):
+        return True
+    there = "readyReplicas" if updating(podclique, template) else "replicas"
+    return bool(status[there] >= wanted_pods(podclique))
 
 
 def runs(podclique: PodClique, template: Template) -> bool:
@@ -136,7 +169,7 @@ def _stale(live: PodClique, desired: dict[str, Any], key: str) -> bool:
     return key == "podSpec" and hashes[0] != hashes[1]
 
 
-def _conditions(podclique: PodClique, present: Sequence[PodView], scheduled: int) -> list[Want]:
+def _conditions(podclique: PodClique, present: Sequence[PodView], scheduled: int, *, suspended: bool) -> list[Want]:
     minimum = 0 if idle(podclique) else podclique.spec.min_available or 1
     enough = scheduled >= minimum
     return [
@@ -146,8 +179,13 @@ def _conditions(podclique: PodClique, present: Sequence[PodView], scheduled: int
             Reason.SUFFICIENT_SCHEDULED_PODS if enough else Reason.INSUFFICIENT_SCHEDULED_PODS,
             f"{scheduled} pods are scheduled, at least {minimum} are needed",
         ),
-        _breach(present, scheduled, minimum),
+        _SUSPENDED if suspended else _breach(present, scheduled, minimum),
     ]
+
+
+_SUSPENDED = Want(
+    ConditionType.MIN_AVAILABLE_BREACHED, None, Reason.UPDATE_IN_PROGRESS, "pods are being replaced by the update"
+)
 
 
 def _breach(present: Sequence[PodView], scheduled: int, minimum: int) -> Want:

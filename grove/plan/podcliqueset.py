@@ -1,6 +1,6 @@
 """A PodCliqueSet as a whole: what has to go, and its status. What a replica should have is in `replica`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,10 +9,13 @@ from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podgang import PodGang, PodGangPhase
 from grove.plan import children
+from grove.plan.conditions import merged
 from grove.plan.gangs import ReplicaView, expected_gangs, live_group_replicas
 from grove.plan.kinds import AUTOSCALER, PODCLIQUE, PODCLIQUESCALINGGROUP, PODGANG, SERVICE
+from grove.plan.observed import PodView
 from grove.plan.podclique import is_available, is_updated, runs
 from grove.plan.template import Template
+from grove.plan.update_status import Reached, update_status
 from grove.runtime.resources import ResourceType
 from grove.runtime.writes import Delete, Write
 
@@ -29,6 +32,8 @@ class SetSnapshot:
     podgangs: Mapping[str, PodGang] = field(default_factory=dict)
     services: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     autoscalers: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    pods: Mapping[str, Iterable[PodView]] = field(default_factory=dict)
+    """by uid of the owning PodClique"""
 
 
 def plan_removals(template: Template, snapshot: SetSnapshot) -> tuple[Write, ...]:
@@ -54,11 +59,13 @@ def plan_removals(template: Template, snapshot: SetSnapshot) -> tuple[Write, ...
     )
 
 
-def podcliqueset_status(template: Template, snapshot: SetSnapshot, errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def podcliqueset_status(
+    template: Template, snapshot: SetSnapshot, errors: Sequence[dict[str, Any]], now: str
+) -> dict[str, Any]:
     """The status a PodCliqueSet should show (API doc 1.7).
 
     observedGeneration and currentGenerationHash move together, once every child has been given the new template: a
-    client that sees the generation observed never reads a child's status of the template before.
+    client that sees the generation observed never reads a child's status of the template before. `now` is RFC 3339.
     """
     health = [_replica_health(template, i, snapshot) for i in range(template.replicas)]
     status: dict[str, Any] = {
@@ -72,9 +79,16 @@ def podcliqueset_status(template: Template, snapshot: SetSnapshot, errors: Seque
         ],
         "lastErrors": list(errors),
     }
-    if all(replica.told for replica in health):
+    reached = _reached(health, template)
+    if reached.told:
         status["observedGeneration"] = template.pcs.generation
         status["currentGenerationHash"] = template.generation_hash
+    update = update_status(template, snapshot, reached, now)
+    if update.progress is not None:
+        status["updateProgress"] = update.progress
+    if update.condition is not None:
+        live = (template.pcs.wire.get("status") or {}).get("conditions") or ()
+        status["conditions"] = merged(live, [update.condition], now)
     return status
 
 
@@ -84,33 +98,61 @@ class _ReplicaHealth:
     """every child exists and carries the set's template"""
     available: bool
     updated: bool
+    stale: bool
+    """some PodClique has pods of another template than its own"""
+    cliques: int
+    """standalone PodCliques that run the set's template"""
+    groups: int
+    """scaling groups that do"""
+
+
+def _reached(health: Sequence[_ReplicaHealth], template: Template) -> Reached:
+    return Reached(
+        told=all(replica.told for replica in health),
+        converged=all(replica.available and replica.updated for replica in health),
+        stale=any(replica.stale for replica in health),
+        counts={
+            "updatedPodCliquesCount": sum(replica.cliques for replica in health),
+            "totalPodCliquesCount": len(health) * len(template.standalone),
+            "updatedPodCliqueScalingGroupsCount": sum(replica.groups for replica in health),
+            "totalPodCliqueScalingGroupsCount": len(health) * len(template.groups),
+        },
+    )
 
 
 def _replica_health(template: Template, replica: int, snapshot: SetSnapshot) -> _ReplicaHealth:
-    told = available = updated = True
+    told = available = True
+    stale = False
+    cliques = groups = 0
     for clique in template.standalone:
         pclq = snapshot.podcliques.get(names.podclique_name(template.name, replica, clique.name))
         told = told and pclq is not None and runs(pclq, template)
         available = available and is_available(pclq)
-        updated = updated and pclq is not None and is_updated(pclq, template)
+        stale = stale or _has_stale_pods(pclq)
+        cliques += pclq is not None and is_updated(pclq, template)
     for group in template.groups:
         name = names.scaling_group_name(template.name, replica, group)
         scaling_group = snapshot.scaling_groups.get(name)
-        told = told and scaling_group is not None and _members_told(template, group, scaling_group, snapshot)
+        members = [] if scaling_group is None else list(_members(template, group, scaling_group, snapshot))
+        told = told and scaling_group is not None and all(one is not None and runs(one, template) for one in members)
         available = available and _group_available(scaling_group)
+        stale = stale or any(map(_has_stale_pods, members))
         current = scaling_group.status.current_pod_clique_set_generation_hash if scaling_group is not None else None
-        updated = updated and current == template.generation_hash
-    return _ReplicaHealth(told, available, updated)
+        groups += current == template.generation_hash
+    updated = cliques == len(template.standalone) and groups == len(template.groups)
+    return _ReplicaHealth(told, available, updated, stale, cliques, groups)
 
 
-def _members_told(template: Template, group: str, scaling_group: PodCliqueScalingGroup, snapshot: SetSnapshot) -> bool:
+def _members(
+    template: Template, group: str, scaling_group: PodCliqueScalingGroup, snapshot: SetSnapshot
+) -> Iterator[PodClique | None]:
     for index in range(scaling_group.spec.replicas):
         for clique in template.members(group):
-            name = names.scaling_group_podclique_name(scaling_group.name, index, clique.name)
-            pclq = snapshot.podcliques.get(name)
-            if pclq is None or not runs(pclq, template):
-                return False
-    return True
+            yield snapshot.podcliques.get(names.scaling_group_podclique_name(scaling_group.name, index, clique.name))
+
+
+def _has_stale_pods(podclique: PodClique | None) -> bool:
+    return podclique is not None and podclique.status.updated_replicas != podclique.status.replicas
 
 
 def _group_available(scaling_group: PodCliqueScalingGroup | None) -> bool:

@@ -16,6 +16,7 @@ from grove.plan.kinds import POD
 from grove.plan.observed import PodView
 from grove.plan.podclique import wanted_pods
 from grove.plan.ranks import RankOffset
+from grove.plan.rollout import delete, stale_pods_to_go
 from grove.plan.template import owner_reference
 from grove.runtime.writes import Create, Delete, Patch, Write
 
@@ -51,12 +52,14 @@ def plan_pods(
     burst: int = BURST,
     prepare: Prepare = lambda pod, _: pod,
     hold: Hold | None = None,
+    roll: int | None = None,
 ) -> PodPlan:
     """Bring the number of active pods to spec.replicas: fill the lowest free indices, or delete the surplus.
 
     Of many missing pods only the first `burst` are made; the news of them bring the next pass.
     `last_occupants` maps an index to the uid of the pod that was last seen there; `now` is in seconds since the epoch;
-    `hold` is for a PodClique that starts after others.
+    `hold` is for a PodClique that starts after others; `roll` is how many pods may be down while stale ones are
+    replaced, None to replace none.
     """
     if podclique.deleting:
         return PodPlan()
@@ -95,6 +98,11 @@ def plan_pods(
         pod for pod in gone if pod.finished and not pod.deleting and (full or pod.index in refilled or pod.index < 0)
     ]
     deletes = [_delete(pod, "surplus") for pod in victims] + [_delete(pod, "ended") for pod in leftovers]
+    if roll is not None:
+        kept = {index: pod for index, pod in slots.items() if pod not in victims}
+        draining = len({pod.index for pod in gone if pod.deleting} - set(kept)) + len(victims)
+        down = max(draining, wanted - len(kept))
+        deletes += [delete(pod) for pod in stale_pods_to_go(podclique, kept.values(), down, roll)]
     relabels = [patch for pod in slots.values() if (patch := _relabel(pod, podclique)) is not None]
     return PodPlan((*creates, *deletes, *relabels), min(waits, default=None))
 
@@ -144,6 +152,7 @@ def build_pod(
     tags = {**own, labels.PODCLIQUE: podclique.name, labels.POD_INDEX: str(index)}
     if rank_offset is not None:
         tags[labels.SCALING_GROUP_POD_INDEX] = str(rank_offset.rank(index))
+        tags[labels.SCALING_GROUP_TEMPLATE_HASH] = rank_offset.template_hash
     service = names.headless_service_name(set_name, int(set_replica))
     spec = with_env(podclique.spec.pod_spec, _pod_env(podclique, set_name, set_replica, service))
     gates = [gate for gate in spec.get("schedulingGates") or () if gate.get("name") != labels.POD_GATE]

@@ -4,10 +4,14 @@ The set's status in the cluster decides: it names the one replica that is being 
 operator and a second one agree, and nothing has to be remembered.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from grove.api import labels
 from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podcliqueset import UpdateStrategyType
+from grove.plan.hashes import is_ours
 from grove.plan.template import Template
 
 
@@ -38,6 +42,12 @@ def current_replica(template: Template) -> int | None:
     return index if 0 <= index < template.replicas else None
 
 
+def replica_of(child: PodClique | PodCliqueScalingGroup) -> int | None:
+    """Index of the set replica a child belongs to; None when its label does not tell."""
+    text = child.labels.get(labels.PODCLIQUESET_REPLICA_INDEX, "")
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
 def updating(child: PodClique | PodCliqueScalingGroup, template: Template) -> bool:
     """Whether a rolling update is at work on a child, so that breach and gang termination are suspended for it.
 
@@ -48,6 +58,27 @@ def updating(child: PodClique | PodCliqueScalingGroup, template: Template) -> bo
     current = current_replica(template)
     return (
         current is not None
-        and child.labels.get(labels.PODCLIQUESET_REPLICA_INDEX) == str(current)
+        and replica_of(child) == current
         and child.status.current_pod_clique_set_generation_hash != template.generation_hash
     )
+
+
+def child_progress(
+    live: Mapping[str, Any], template: Template, *, at_work: bool, arrived: bool, now: str, more: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """status.updateProgress of a child (API doc 1.8, 1.9) with that status as it is now; None when there is none.
+
+    `at_work` is `updating`, `arrived` whether the status says from now on that the child runs the set's template.
+    Under OnDelete an update ends as it begins. `more` are further fields. `now` is RFC 3339.
+    """
+    progress = live.get("updateProgress") or {}
+    before, target = live.get("currentPodCliqueSetGenerationHash") or "", template.generation_hash
+    same = progress.get("podCliqueSetGenerationHash") == target
+    begins = is_ours(before) and before != target and (arrived or not rolling(template))
+    if not (at_work or same or begins):
+        return dict(progress) or None
+    started = progress.get("updateStartedAt") if same else None
+    result = {"updateStartedAt": started or now, "podCliqueSetGenerationHash": target, **more}
+    if not at_work and (arrived or before == target or not rolling(template)):
+        result["updateEndedAt"] = (progress.get("updateEndedAt") if same else None) or now
+    return result

@@ -27,6 +27,8 @@ class RankOffset:
     """position of this clique in cliqueNames"""
     cliques: int
     """number of cliques in the group"""
+    template_hash: str = ""
+    """hash of the templates of all cliques in the group"""
 
     def rank(self, index: int) -> int:
         """Rank of the pod at `index` of this clique."""
@@ -46,4 +48,11 @@ def rank_offset(podclique: PodClique, template: Template | None) -> RankOffset |
     members = template.members(group)
     counts = [member.spec.replicas or 0 for member in members]
     position = [member.name for member in members].index(clique)
-    return RankOffset(sum(counts[:position]), counts[position], sum(counts), position, len(members))
+    return RankOffset(
+        sum(counts[:position]),
+        counts[position],
+        sum(counts),
+        position,
+        len(members),
+        template.group_template_hashes[clique],
+    )

@@ -15,6 +15,7 @@ from grove.plan.conditions import Want, merged
 from grove.plan.diff import covers
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP
 from grove.plan.podclique import ensure_podclique, is_available, is_updated
+from grove.plan.progress import child_progress, updating
 from grove.plan.template import Template
 from grove.plan.update import patch_for, three_way_replicas
 from grove.runtime.writes import Create, Delete, Write
@@ -120,17 +121,48 @@ def scaling_group_status(
     health = [replica_health(_replica(scaling_group, live, index), template) for index in range(replicas)]
     have = scaling_group.wire.get("status") or {}
     healthy = sum(replica.complete and not replica.breached for replica in health)
+    arrived = all(
+        _runs_generation(pclq, template) for index in range(replicas) for pclq in _replica(scaling_group, live, index)
+    )
+    if updating(scaling_group, template):
+        arrived = arrived and all(replica.updated for replica in health)
+    at_work = updating(scaling_group, template) and not arrived
     status |= {
         "scheduledReplicas": sum(replica.scheduled for replica in health),
         "availableReplicas": sum(replica.available for replica in health),
         "updatedReplicas": sum(replica.updated for replica in health),
-        "conditions": merged(have.get("conditions") or (), [_breach(scaling_group, healthy)], now),
+        "conditions": merged(
+            have.get("conditions") or (), [_SUSPENDED if at_work else _breach(scaling_group, healthy)], now
+        ),
     }
-    if all(
-        _runs_generation(pclq, template) for index in range(replicas) for pclq in _replica(scaling_group, live, index)
-    ):
+    if arrived:
         status["currentPodCliqueSetGenerationHash"] = template.generation_hash
+    more = _counts(scaling_group, template, live, health, at_work=at_work)
+    progress = child_progress(have, template, at_work=at_work, arrived=arrived, now=now, more=more)
+    if progress is not None:
+        status["updateProgress"] = progress
     return status
+
+
+def _counts(
+    scaling_group: PodCliqueScalingGroup,
+    template: Template,
+    live: Mapping[str, PodClique],
+    health: Sequence[ReplicaHealth],
+    *,
+    at_work: bool,
+) -> dict[str, Any]:
+    """The further fields of a group's updateProgress."""
+    cliques = [pclq for index in range(len(health)) for pclq in _replica(scaling_group, live, index)]
+    result: dict[str, Any] = {
+        "updatedPodCliquesCount": sum(pclq is not None and is_updated(pclq, template) for pclq in cliques),
+        "totalPodCliquesCount": len(cliques),
+    }
+    waiting = [index for index, replica in enumerate(health) if not replica.updated]
+    if at_work and waiting:
+        completed = [index for index, replica in enumerate(health) if replica.updated]
+        result["readyReplicaIndicesSelectedToUpdate"] = {"current": waiting[0], "completed": completed}
+    return result
 
 
 def _replica(scaling_group: PodCliqueScalingGroup, live: Mapping[str, PodClique], index: int) -> list[PodClique | None]:
@@ -142,6 +174,11 @@ def _runs_generation(podclique: PodClique | None, template: Template) -> bool:
     if podclique is None or podclique.deleting:
         return False
     return podclique.status.current_pod_clique_set_generation_hash == template.generation_hash
+
+
+_SUSPENDED = Want(
+    ConditionType.MIN_AVAILABLE_BREACHED, None, Reason.UPDATE_IN_PROGRESS, "replicas are being replaced by the update"
+)
 
 
 def _breach(scaling_group: PodCliqueScalingGroup, healthy: int) -> Want:

@@ -62,6 +62,16 @@ class Template:
         }
 
     @cached_property
+    def group_template_hashes(self) -> dict[str, str]:
+        """Hash of all pod templates of the scaling group that a clique is in, by the clique's name."""
+        result: dict[str, str] = {}
+        for group in self.groups:
+            members = [clique.name for clique in self.members(group)]
+            digest = hashes.generation_hash(self.pod_template_hashes[name] for name in members)
+            result |= dict.fromkeys(members, digest)
+        return result
+
+    @cached_property
     def generation_hash(self) -> str:
         """Hash of the whole template (status.currentGenerationHash)."""
         return hashes.generation_hash(self.pod_template_hashes.values())

@@ -127,7 +127,7 @@ def passes(world: World) -> None:
     assert pclq
     assert scaling_group
     assert plan_removals(template, world.set_snapshot(template)) == ()
-    assert podcliqueset_status(template, world.set_snapshot(template), [])["replicas"] == 1
+    assert podcliqueset_status(template, world.set_snapshot(template), [], "")["replicas"] == 1
     assert plan_children(template, 0, world.replica_snapshot(template, 0)) == ()
     gangs = plan_gangs(template, 0, world.replica_snapshot(template, 0), hurry=lambda _: True, now="")
     assert gangs.keys() == {"w7-0", "w7-0-g-0"}

@@ -43,6 +43,11 @@ topologyConstraint.pack.required        string    minLength=1 maxLength=63 patte
 topologyConstraint.pack.preferred       string    minLength=1 maxLength=63 pattern
 topologyConstraint.packDomain           string    minLength=1 maxLength=63 pattern
 """
+ROLLING_UPDATE = """
+rollingUpdate                           object
+rollingUpdate.maxUnavailable            int-or-string  minimum=1 pattern
+rollingUpdate.progressDeadline          string    pattern
+"""
 SHARING = """
 resourceSharing                         []object
 resourceSharing[].name                  string!
@@ -88,6 +93,7 @@ spec.template.cliques[].labels          {{}}string
 spec.template.cliques[].annotations     {{}}string
 {under("spec.template.cliques[].", TOPOLOGY)}
 {under("spec.template.cliques[].", SHARING)}
+{under("spec.template.cliques[].", ROLLING_UPDATE)}
 {under("spec.template.cliques[].", CLIQUE_SPEC)}
 spec.template.cliqueStartupType         string    default=CliqueStartupTypeAnyOrder enum={STARTUP_TYPES}
 spec.template.priorityClassName         string
@@ -108,6 +114,7 @@ spec.template.podCliqueScalingGroups[].minAvailable     int32       default=1
 {under("spec.template.podCliqueScalingGroups[].scaleConfig", AUTO_SCALING)}
 {under("spec.template.podCliqueScalingGroups[].", GROUP_SHARING)}
 {under("spec.template.podCliqueScalingGroups[].", TOPOLOGY)}
+{under("spec.template.podCliqueScalingGroups[].", ROLLING_UPDATE)}
 status                                  object
 status.observedGeneration               int64
 {under("status.", CONDITIONS)}
@@ -243,7 +250,8 @@ def rows(path: str, node: dict[str, Any], required: bool) -> Iterator[str]:
         leaf, prefix = node["items"], "[]"
     elif "additionalProperties" in node:
         leaf, prefix = node["additionalProperties"], "{}"
-    kind = {"int32": "int32", "int64": "int64", "date-time": "time"}.get(leaf.get("format", ""), leaf["type"])
+    kind = {"int32": "int32", "int64": "int64", "date-time": "time"}.get(leaf.get("format", ""), leaf.get("type"))
+    kind = "int-or-string" if leaf.get("x-kubernetes-int-or-string") else str(kind)
     facts = [
         f"{key}={json.dumps(node[key]).strip(chr(34))}"
         for key in ("default", "minimum", "minLength", "maxLength", "minItems")

@@ -30,6 +30,7 @@ CONSTANTS = {
     "SCALING_GROUP_POD_INDEX": "grove.io/podcliquescalinggroup-pod-index",
     "POD_INDEX": "grove.io/podclique-pod-index",
     "POD_TEMPLATE_HASH": "grove.io/pod-template-hash",
+    "SCALING_GROUP_TEMPLATE_HASH": "grove.io/podcliquescalinggroup-template-hash",
     "SCHEDULER_NAME": "grove.io/scheduler-name",
     "TEMPLATE_REPLICAS": "grove.io/template-replicas",
     "TEMPLATE_QUEUE": "grove.io/template-queue",
@@ -79,12 +80,13 @@ ENUMERATIONS: dict[type[StrEnum], str] = {
     """,
     labels.OperatorEnv: "GROVE_INIT_CONTAINER_IMAGE GROVE_OPERATOR_SERVICE_ACCOUNT_NAME",
     labels.ConditionType: """
-        TopologyLevelsUnavailable PodCliqueScheduled MinAvailableBreached GangTerminationInProgress
+        UpdateInProgress TopologyLevelsUnavailable PodCliqueScheduled MinAvailableBreached GangTerminationInProgress
         StartupReleased SchedulerTopologyDrift Initialized Scheduled Ready Unhealthy DisruptionTarget
     """,
     labels.Reason: """
         TopologyAwareSchedulingDisabled AllClusterTopologyLevelsAvailable TopologyNameMissing ClusterTopologyNotFound
-        ClusterTopologyLevelsUnavailable SufficientScheduledPods InsufficientScheduledPods UpdateInProgress
+        ClusterTopologyLevelsUnavailable SufficientScheduledPods InsufficientScheduledPods ProgressDeadlineExceeded
+        UpdateFinished OnDelete UpdateInProgress
         ScheduledReplicasBelowMinAvailable InsufficientReadyPods SufficientReadyPods
         InsufficientAvailablePodCliqueScalingGroupReplicas SufficientAvailablePodCliqueScalingGroupReplicas
         GangTerminationActive WaitingForParents ParentsReady PodGangPodsCreationPending PodGangPodsCreated
@@ -98,6 +100,7 @@ ENUMERATIONS: dict[type[StrEnum], str] = {
         PodCliqueScalingGroupDeleteSuccessful PodCliqueScalingGroupDeleteFailed
         PodCliqueScalingGroupReplicaDeleteSuccessful PodCliqueScalingGroupReplicaDeleteFailed
         PodGangCreateOrUpdateSuccessful PodGangCreateOrUpdateFailed PodGangDeleteSuccessful PodGangDeleteFailed
+        UpdateStarted ReplicaUpdateStarted UpdateFinished
         PodCliqueSetReplicaDeleteSuccessful PodCliqueSetReplicaDeleteFailed
         ComputeDomainCreateSuccessful ComputeDomainCreateFailed ComputeDomainDeleteSuccessful
         ComputeDomainDeleteFailed KAIBackendMappingFailed VolcanoCapabilityUnavailable

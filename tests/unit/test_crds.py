@@ -32,6 +32,7 @@ COLUMNS = {
         PCLQs-Total integer .status.updateProgress.totalPodCliquesCount
         PCSGs-Updated integer .status.updateProgress.updatedPodCliqueScalingGroupsCount
         PCSGs-Total integer .status.updateProgress.totalPodCliqueScalingGroupsCount
+        Updating string .status.conditions[?(@.type=="UpdateInProgress")].reason priority=1
         Age date .metadata.creationTimestamp
     """,
     "PodClique": f"""

@@ -197,7 +197,7 @@ def test_a_changed_service_configuration_reaches_the_services() -> None:
 
 
 def status(snapshot: SetSnapshot, obj: Object | None = None, generation: int = 1) -> Object:
-    return podcliqueset_status(template(obj or wanted(), generation=generation), snapshot, [])
+    return podcliqueset_status(template(obj or wanted(), generation=generation), snapshot, [], NOW)
 
 
 def counts(snapshot: SetSnapshot) -> tuple[int, int, int]:
@@ -262,8 +262,8 @@ def test_children_of_replicas_beyond_the_count_are_ignored() -> None:
 
 def test_nothing_to_be_available() -> None:
     empty = pod_set(replicas=2)
-    assert podcliqueset_status(template(empty), SetSnapshot(), [])["availableReplicas"] == 2
-    none = podcliqueset_status(template(wanted(0)), SetSnapshot(), [])
+    assert podcliqueset_status(template(empty), SetSnapshot(), [], NOW)["availableReplicas"] == 2
+    none = podcliqueset_status(template(wanted(0)), SetSnapshot(), [], NOW)
     assert (none["replicas"], none["availableReplicas"], none["observedGeneration"]) == (0, 0, 1)
 
 

@@ -1,0 +1,304 @@
+"""A rolling update decided: which replica of a set has its turn, and which pods go now.
+
+Nothing is stored but the turn itself (see `progress`). A pod is stale when its hash is not that of its PodClique; a
+pod of the template that is ready has arrived. What is down anyway, on its way out or not ready yet, uses up the budget
+(`maxUnavailable`); stale pods that do not serve go without asking for it, since nothing is lost with them.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from grove.api import labels, names
+from grove.api.podclique import PodClique
+from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
+from grove.api.podcliqueset import RollingUpdate
+from grove.plan.adoption import translated
+from grove.plan.kinds import POD
+from grove.plan.observed import PodView
+from grove.plan.podclique import clique_of, idle, runs, wanted_pods
+from grove.plan.progress import current_replica, replica_of, under_way
+from grove.plan.template import Template
+from grove.runtime.writes import Delete
+
+UPDATED = "has an older template"
+"""Why a pod is deleted, for the log."""
+
+
+class Snapshot(Protocol):
+    """What exists of a set, or of one of its replicas."""
+
+    @property
+    def podcliques(self) -> Mapping[str, PodClique]:
+        """by name"""
+        ...
+
+    @property
+    def scaling_groups(self) -> Mapping[str, PodCliqueScalingGroup]:
+        """by name"""
+        ...
+
+    @property
+    def pods(self) -> Mapping[str, Iterable[PodView]]:
+        """by uid of the owning PodClique"""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far one PodClique is on its way to the set's template."""
+
+    told: bool
+    """it exists and carries the set's template, so that its new pods are current"""
+    wanted: int
+    minimum: int
+    pods: tuple[PodView, ...] = ()
+    """active pods"""
+    stale: tuple[PodView, ...] = ()
+    """those of another template"""
+
+    @property
+    def arrived(self) -> int:
+        """Ready pods of the template."""
+        return sum(pod.ready for pod in self.pods) - sum(pod.ready for pod in self.stale)
+
+    @property
+    def done(self) -> bool:
+        """Every pod that is wanted carries the template and is ready."""
+        return self.told and not self.stale and self.arrived >= self.wanted
+
+    @property
+    def serves(self) -> bool:
+        """Its minimum is ready, of whichever template."""
+        return sum(pod.ready for pod in self.pods) >= self.minimum
+
+    @property
+    def latest(self) -> float:
+        """When the last of the arrived got ready, in seconds since the epoch; 0 when none has."""
+        gone = {pod.uid for pod in self.stale}
+        return max((pod.ready_since for pod in self.pods if pod.uid not in gone), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A clique or scaling group in one replica of the set, as the update sees it."""
+
+    name: str
+    """of the PodClique or PodCliqueScalingGroup"""
+    units: tuple[tuple[Standing, ...], ...]
+    """replicas of a scaling group with their cliques; a standalone clique is one unit of one"""
+    needed: int
+    """how many units must serve"""
+    config: RollingUpdate | None
+
+    @property
+    def done(self) -> bool:
+        return all(standing.done for unit in self.units for standing in unit)
+
+    @property
+    def serves(self) -> bool:
+        return sum(all(standing.serves for standing in unit) for unit in self.units) >= self.needed
+
+    @property
+    def latest(self) -> float:
+        return max((standing.latest for unit in self.units for standing in unit), default=0.0)
+
+
+def stand(podclique: PodClique | None, pods: Iterable[PodView], template: Template) -> Standing:
+    """Look at a PodClique and its pods; None stands for one that does not exist."""
+    if podclique is None:
+        return Standing(told=False, wanted=1, minimum=1)
+    active = tuple(pod for pod in pods if pod.active)
+    return Standing(
+        told=not podclique.deleting and runs(podclique, template),
+        wanted=wanted_pods(podclique),
+        minimum=0 if idle(podclique) else podclique.spec.min_available or 1,
+        pods=active,
+        stale=tuple(pod for pod in active if is_stale(pod, podclique)),
+    )
+
+
+def is_stale(pod: PodView, podclique: PodClique) -> bool:
+    """Whether a pod was made from another template than its PodClique has now."""
+    return translated(podclique, pod.template_hash) != podclique.labels.get(labels.POD_TEMPLATE_HASH, "")
+
+
+def parts(template: Template, replica: int, snapshot: Snapshot) -> Iterator[Part]:
+    """The cliques and scaling groups of a set replica, in the order of the template."""
+    for clique in template.standalone:
+        name = names.podclique_name(template.name, replica, clique.name)
+        yield Part(name, ((_stand(name, template, snapshot),),), 1, clique.rolling_update)
+    for group in template.groups.values():
+        name = names.scaling_group_name(template.name, replica, group.name)
+        live = snapshot.scaling_groups.get(name)
+        replicas = group.replicas if live is None else live.spec.replicas
+        units = tuple(
+            tuple(
+                _stand(names.scaling_group_podclique_name(name, index, clique.name), template, snapshot)
+                for clique in template.members(group.name)
+            )
+            for index in range(replicas)
+        )
+        yield Part(name, units, min(group.min_available, replicas), group.rolling_update)
+
+
+def replica_done(template: Template, replica: int, snapshot: Snapshot) -> bool:
+    """Whether a set replica has arrived: all its pods carry the template and are ready."""
+    return all(part.done for part in parts(template, replica, snapshot))
+
+
+def pick(template: Template, snapshot: Snapshot) -> int | None:
+    """The replica whose turn it is; None when all have arrived.
+
+    A replica keeps its turn until it has arrived. The next one is one without a pod on a node, then one that does not
+    serve, then the lowest (reference 7.2): what is down already comes first, and holds up those that serve.
+    """
+    progress = template.pcs.status.update_progress
+    if progress is not None and progress.update_ended_at is None and progress.currently_updating:
+        current = progress.currently_updating[0].replica_index
+        if 0 <= current < template.replicas and not replica_done(template, current, snapshot):
+            return current
+    waiting: list[tuple[bool, bool, int]] = []
+    for replica in range(template.replicas):
+        seen = list(parts(template, replica, snapshot))
+        if not all(part.done for part in seen):
+            waiting.append((_any_scheduled(seen), all(part.serves for part in seen), replica))
+    return min(waiting)[2] if waiting else None
+
+
+def any_stale(template: Template, snapshot: Snapshot) -> bool:
+    """Whether some pod of the set has another template."""
+    return any(
+        standing.stale
+        for replica in range(template.replicas)
+        for part in parts(template, replica, snapshot)
+        for unit in part.units
+        for standing in unit
+    )
+
+
+def may_roll(template: Template, replica: int, snapshot: Callable[[Template, int], Snapshot]) -> bool:
+    """Whether stale pods of a set replica may be replaced now.
+
+    They may when it is the replica's turn, and also when none of its pods has a node: a fix reaches what never ran
+    everywhere at once. `snapshot` as in `roll_limit`.
+    """
+    if not under_way(template):
+        return False
+    if replica == current_replica(template):
+        return True
+    return not _any_scheduled(parts(template, replica, snapshot(template, replica)))
+
+
+def roll_limit(podclique: PodClique, template: Template, snapshot: Callable[[Template, int], Snapshot]) -> int | None:
+    """How many pods of a standalone PodClique may be down while stale ones are replaced now; None: none is replaced.
+
+    `snapshot` gives what exists of a replica of the set; it is asked only when the answer depends on it.
+    """
+    if labels.SCALING_GROUP in podclique.labels or not under_way(template) or not runs(podclique, template):
+        return None
+    clique, replica = clique_of(podclique, template), replica_of(podclique)
+    if clique is None or replica is None or not may_roll(template, replica, snapshot):
+        return None
+    return max_unavailable(template.cliques[clique].rolling_update, wanted_pods(podclique))
+
+
+def max_unavailable(config: RollingUpdate | None, wanted: int) -> int:
+    """How many of `wanted` may be down at a time: at least 1, a share rounded down. What makes no sense is 1."""
+    value = config.max_unavailable if config is not None else None
+    if isinstance(value, str):
+        share = value.removesuffix("%")
+        value = wanted * int(share) // 100 if share.isascii() and share.isdigit() and len(share) <= 3 else 1
+    return max(value or 1, 1)
+
+
+def stale_pods_to_go(podclique: PodClique, pods: Collection[PodView], elsewhere: int, limit: int) -> list[PodView]:
+    """The stale pods of a standalone PodClique that are replaced now; `pods` are those that stay otherwise.
+
+    All that are not ready go, and of the ready ones, oldest first, as many as `limit` leaves when everything that is
+    down is counted: pods that are not ready, and `elsewhere` those that are missing or terminating.
+    """
+    stale = [pod for pod in pods if is_stale(pod, podclique)]
+    free = limit - elsewhere - sum(not pod.ready for pod in pods)
+    ready = sorted((pod for pod in stale if pod.ready), key=lambda pod: (pod.created, pod.index))
+    return [pod for pod in stale if not pod.ready] + ready[: max(free, 0)]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPlan:
+    """The pods of scaling-group replicas that are replaced now.
+
+    `first` are those whose own template is the same. They go before the stale ones do, so that a replica of which some
+    pods are left after a crash still shows that it is to be replaced; a label tells them from those that came since.
+    """
+
+    first: tuple[Delete, ...] = ()
+    then: tuple[Delete, ...] = ()
+
+
+def plan_units(
+    group: str,
+    scaling_group: PodCliqueScalingGroup,
+    template: Template,
+    live: Mapping[str, PodClique],
+    pods: Mapping[str, Iterable[PodView]],
+) -> UnitPlan:
+    """Replace the replicas of a scaling group that have stale pods, each as a whole, within the budget.
+
+    `live` holds the PodCliques the group owns, by name, `pods` those of each by uid. A replica that does not serve goes
+    at once; of the others, lowest first, as many as the budget leaves. Down is a replica that does not serve or, once
+    it is current, is not ready whole; and one that was scaled in, until it is gone.
+    """
+    replicas = scaling_group.spec.replicas
+    owners = [
+        [live.get(names.scaling_group_podclique_name(scaling_group.name, index, clique.name)) for clique in members]
+        for index, members in enumerate([template.members(group)] * replicas)
+    ]
+    units = [
+        [stand(one, pods.get(one.uid, ()) if one is not None else (), template) for one in unit] for unit in owners
+    ]
+    expected = {one.name for unit in owners for one in unit if one is not None}
+    leaving = {
+        pclq.labels.get(labels.SCALING_GROUP_REPLICA_INDEX) for name, pclq in live.items() if name not in expected
+    }
+    down = {index for index, unit in enumerate(units) if not _up(unit)}
+    limit = max_unavailable(template.groups[group].rolling_update, replicas)
+    free = limit - len(down) - len(leaving)
+    stale = [
+        index for index, unit in enumerate(units) if any(one.stale for one in unit) and all(one.told for one in unit)
+    ]
+    ready = [index for index in stale if index not in down][: max(free, 0)]
+    target = next((template.group_template_hashes[clique.name] for clique in template.members(group)), "")
+    first: list[Delete] = []
+    then: list[Delete] = []
+    for index in stale:
+        if index in down or index in ready:
+            for standing in units[index]:
+                then += [delete(pod) for pod in standing.stale]
+                first += [
+                    delete(pod)
+                    for pod in standing.pods
+                    if pod not in standing.stale and pod.group_template_hash != target
+                ]
+    return UnitPlan(tuple(first), tuple(then))
+
+
+def delete(pod: PodView) -> Delete:
+    """The deletion of a pod that is replaced by one of the template."""
+    return Delete(POD, pod.namespace, pod.name, pod.uid, UPDATED)
+
+
+def _up(unit: Collection[Standing]) -> bool:
+    if any(standing.stale for standing in unit):
+        return all(standing.serves for standing in unit)
+    return all(standing.done for standing in unit)
+
+
+def _any_scheduled(seen: Iterable[Part]) -> bool:
+    return any(pod.scheduled for part in seen for unit in part.units for standing in unit for pod in standing.pods)
+
+
+def _stand(name: str, template: Template, snapshot: Snapshot) -> Standing:
+    podclique = snapshot.podcliques.get(name)
+    pods: Iterable[PodView] = snapshot.pods.get(podclique.uid, ()) if podclique is not None else ()
+    return stand(podclique, pods, template)
