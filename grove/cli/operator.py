@@ -15,6 +15,8 @@ import click
 if TYPE_CHECKING:
     from grove.controllers.config import OperatorConfiguration
 
+logger = logging.getLogger(__name__)
+
 CONFIGURATION_ERROR = 2
 PORT_TAKEN = 4
 STOPPED_BY_ERROR = 6
@@ -44,7 +46,12 @@ def operator(kubeconfig: Path | None, config_file: Path | None) -> None:
     except ConfigurationError as error:
         click.echo(f"grove operator: {error}", err=True)
         sys.exit(CONFIGURATION_ERROR)
-    set_up_logging(config.log_level.value, as_json=config.log_format is LogFormat.JSON and not sys.stderr.isatty())
+    as_json = config.log_format is LogFormat.JSON
+    if sys.stderr.isatty() and "log_format" not in config.model_fields_set:
+        as_json = False  # people read along
+    set_up_logging(config.log_level.value, as_json=as_json)
+    for warning in config.warnings():
+        logger.warning("%s: %s", config_file, warning)
     if kubeconfig is not None:
         os.environ["KUBECONFIG"] = str(kubeconfig)
     sys.exit(asyncio.run(_run(config)))

@@ -14,7 +14,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +44,10 @@ TOOLS = (
     Tool("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
     Tool("kwokctl", "kwok", "sigs.k8s.io/kwok/cmd/kwokctl"),
 )
+"""What a cluster consists of."""
+
+HELM = Tool("helm", "helm", "helm.sh/helm/v3/cmd/helm")
+"""Not part of a cluster; the tests of the chart need it. It has a cache folder of its own."""
 
 
 def kubernetes_version() -> str:
@@ -84,25 +88,25 @@ def cache_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "grove"
 
 
-def cache_folder() -> Path:
-    """Where built programs of exactly these modules, flags and platform are kept."""
+def cache_folder(tools: Sequence[Tool] = TOOLS) -> Path:
+    """Where the built programs of exactly these tools' modules, flags and platform are kept."""
     digest = hashlib.sha256(" ".join(target_platform()).encode())
-    for module in sorted({tool.module for tool in TOOLS}):
+    for module in sorted({tool.module for tool in tools}):
         digest.update((MODULES / module / "go.sum").read_bytes())
         digest.update("\0".join(build_flags(module)).encode())
     return cache_root() / "bin" / digest.hexdigest()[:16]
 
 
-def find_or_build(progress: Progress | None = None) -> dict[str, Path]:
-    """Path of every program in `TOOLS` by name. Builds what is missing: long the first time, nothing after that.
+def find_or_build(progress: Progress | None = None, tools: Sequence[Tool] = TOOLS) -> dict[str, Path]:
+    """Path of every program in `tools` by name. Builds what is missing: long the first time, nothing after that.
 
     Two processes may call it at once: one builds, the other waits. An interrupted build goes on where it stopped.
     Raises ClusterError when a program can neither be found nor built.
     """
     progress = progress or Progress()
-    assets = _assets(progress)
-    folder = cache_folder()
-    wanted = [tool for tool in TOOLS if tool.name not in assets]
+    assets = _assets(progress, tools)
+    folder = cache_folder(tools)
+    wanted = [tool for tool in tools if tool.name not in assets]
     if any(not _usable(folder / tool.name) for tool in wanted):
         try:
             with exclusive(folder / "lock", lambda pid: progress.say(f"process {pid} is building them; waiting")):
@@ -112,7 +116,7 @@ def find_or_build(progress: Progress | None = None) -> dict[str, Path]:
                 f"cannot write to the cache folder {folder} ({error.strerror}): "
                 "free space or fix its permissions, or set XDG_CACHE_HOME to another folder"
             ) from error
-    return {tool.name: assets.get(tool.name, folder / tool.name) for tool in TOOLS}
+    return {tool.name: assets.get(tool.name, folder / tool.name) for tool in tools}
 
 
 def _build(wanted: list[Tool], folder: Path, progress: Progress) -> None:
@@ -120,9 +124,9 @@ def _build(wanted: list[Tool], folder: Path, progress: Progress) -> None:
     if not missing:  # another process built them while this one waited for the lock
         return
     go = golang.find_go(cache_root(), progress)
+    many = " programs" if len(missing) > 1 else " program"
     progress.say(
-        f"building {len(missing)} programs of Kubernetes {kubernetes_version()} into {folder}, "
-        "once; on two cores this takes about 10 minutes"
+        f"building {len(missing)}{many} into {folder}, once; on two cores all of Kubernetes takes about 10 minutes"
     )
     for index, tool in enumerate(missing, 1):
         arguments = [*build_flags(tool.module), tool.package]
@@ -130,17 +134,19 @@ def _build(wanted: list[Tool], folder: Path, progress: Progress) -> None:
             golang.build(go, MODULES / tool.module, arguments, folder / tool.name, progress)
 
 
-def _assets(progress: Progress, environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
+def _assets(progress: Progress, tools: Sequence[Tool], environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
     """The programs in `$KUBEBUILDER_ASSETS`. Raises ClusterError when it has no API server that can serve us."""
     value = environment.get("KUBEBUILDER_ASSETS")
     if not value:
         return {}
     folder = Path(value).absolute()
-    found = {tool.name: folder / tool.name for tool in TOOLS if _usable(folder / tool.name)}
+    found = {tool.name: folder / tool.name for tool in tools if _usable(folder / tool.name)}
+    if tools is not TOOLS:
+        return found
     if "kube-apiserver" not in found:
         raise ClusterError(f"KUBEBUILDER_ASSETS is {folder}, which has no kube-apiserver: correct it or unset it")
     _check_version(found["kube-apiserver"])
-    if lacking := [tool.name for tool in TOOLS if tool.name not in found]:
+    if lacking := [tool.name for tool in tools if tool.name not in found]:
         progress.say(f"KUBEBUILDER_ASSETS lacks {', '.join(lacking)}: taken from {cache_folder()}")
     return found
 

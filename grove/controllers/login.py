@@ -18,6 +18,8 @@ from grove.runtime.transport import open_session
 _CONNECTIONS = 32
 """Requests in flight, watches included. More would only queue at the API server, and each costs a TLS handshake."""
 
+_RESERVED = 3
+
 _PLUGIN_SECONDS = 60.0
 
 USER_AGENT = f"grove-operator/{__version__}"
@@ -29,7 +31,7 @@ class Login:
 
     def __init__(self, settings: kopf.OperatorSettings) -> None:
         self._settings = settings
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: tuple[aiohttp.ClientSession, ...] = ()
         self._info: kopf.ConnectionInfo | None = None
 
     @property
@@ -46,8 +48,13 @@ class Login:
 
     def session(self) -> aiohttp.ClientSession:
         """The session to use now."""
-        assert self._session is not None, "renew() comes first"
-        return self._session
+        assert self._sessions, "renew() comes first"
+        return self._sessions[0]
+
+    def reserved(self) -> aiohttp.ClientSession:
+        """A session for what must not wait for a connection behind all other requests."""
+        assert self._sessions, "renew() comes first"
+        return self._sessions[1]
 
     async def renew(self) -> None:
         """Read the credentials and open a session in place of the one before.
@@ -55,25 +62,26 @@ class Login:
         Raises kopf.LoginError when there are no credentials or they cannot be read.
         """
         self._info = await self._find()
-        session = open_session(
-            ssl=self._info.as_ssl_context(),
-            headers={**self._info.as_http_headers(), "User-Agent": USER_AGENT},
-            proxy=self._info.proxy_url,
-            connections=_CONNECTIONS,
+        ssl, old = self._info.as_ssl_context(), self._sessions
+        self._sessions = tuple(
+            open_session(
+                ssl=ssl,
+                headers={**self._info.as_http_headers(), "User-Agent": USER_AGENT},
+                proxy=self._info.proxy_url,
+                connections=connections,
+            )
+            for connections in (_CONNECTIONS, _RESERVED)
         )
-        old, self._session = self._session, session
-        if old is not None:
-            # Requests under way, watches above all, break off and come again on the new session.
-            await old.close()
+        # Requests under way, watches above all, break off and come again on the new session.
+        await asyncio.gather(*(session.close() for session in old))
 
     def credentials(self) -> kopf.AiohttpSession:
         """The session in the form that kopf takes."""
         return kopf.AiohttpSession(server=self.server, aiohttp_session=self.session())
 
     async def close(self) -> None:
-        """Close the session."""
-        if self._session is not None:
-            await self._session.close()
+        """Close the sessions."""
+        await asyncio.gather(*(session.close() for session in self._sessions))
 
     async def _find(self) -> kopf.ConnectionInfo:
         sources: list[Callable[..., kopf.ConnectionInfo | None]] = [

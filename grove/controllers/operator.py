@@ -8,8 +8,9 @@ import asyncio
 import itertools
 import logging
 import socket
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import kopf
 from prometheus_client import start_http_server
@@ -27,6 +28,7 @@ from grove.controllers.startup import Startup
 from grove.controllers.world import World
 from grove.runtime import health
 from grove.runtime.client import Client
+from grove.runtime.election import Election
 from grove.runtime.events import EventRecorder
 from grove.runtime.informer import Informer
 from grove.runtime.metrics import REGISTRY
@@ -47,9 +49,12 @@ _ANYWHERE = "0.0.0.0"  # noqa: S104
 
 
 class Controllers:
-    """The stores, queues and reconcilers, wired together around one client; no kopf in here."""
+    """The stores, queues and reconcilers, wired together around one client; no kopf in here.
 
-    def __init__(self, client: Client, config: OperatorConfiguration) -> None:
+    With an `election` the caches are filled always, and passes run only while this process leads.
+    """
+
+    def __init__(self, client: Client, config: OperatorConfiguration, election: Election | None = None) -> None:
         schedulers = config.scheduler.enable()
         world = World(schedulers)
         self.world = world
@@ -86,23 +91,37 @@ class Controllers:
             cliques.reconcile, name="podclique", concurrency=syncs.pod_clique.concurrent_syncs
         )
         self.queues: list[WorkQueue[Any]] = [self.sets, self.replicas, self.scaling_groups, self.podcliques]
-        Router(world, wake)
+        self._router = Router(world, wake)
+        self._election = election
 
     async def run(self) -> None:
-        """Fill the caches, then work until cancelled; passes under way are finished within ten seconds."""
+        """Fill the caches, then work, whenever elected, until cancelled; then passes under way have ten seconds."""
         async with asyncio.TaskGroup() as tasks:
             for informer in self.informers:
                 tasks.create_task(informer.run(), name=f"informer {informer.resource.label}")
             tasks.create_task(self._recorder.run(), name="events")
             await asyncio.gather(*(informer.store.wait_synced() for informer in self.informers))
             logger.info("Caches are filled: %d PodCliqueSets, %d pods", len(self.world.sets), len(self.world.pods))
-            try:
+            if self._election is None:
+                await self._work()
+            else:
+                await self._election.run(self._work, self._abort)
+
+    async def _work(self) -> None:
+        """Reconcile everything, then what changes, until cancelled."""
+        self._router.connect()
+        try:
+            async with asyncio.TaskGroup() as tasks:
                 for queue in self.queues:
                     tasks.create_task(queue.run(), name=f"queue {queue.name}")
-                await asyncio.get_running_loop().create_future()
-            finally:
-                await asyncio.gather(*(queue.stop() for queue in self.queues))
-                await self._recorder.drain()
+        finally:
+            self._router.disconnect()
+            await asyncio.gather(*(queue.stop() for queue in self.queues))
+            await self._recorder.drain()
+
+    def _abort(self) -> None:
+        for queue in self.queues:
+            queue.abort()
 
     def problems(self) -> list[str]:
         """What is wrong with the process; empty when it is healthy."""
@@ -159,7 +178,9 @@ class Operator:
             await self._login.close()
 
     async def _start(self, **_: Any) -> None:
-        self._controllers = Controllers(self._client(), self._config)
+        election = self._candidate()
+        client = self._client(election.leads) if election is not None else self._client()
+        self._controllers = Controllers(client, self._config, election)
         self._tasks.append(asyncio.create_task(self._watch_over(self._controllers.run()), name="controllers"))
         if self._webhook_socket is not None:
             from grove.controllers.webhooks import Webhooks  # 10 MB, which only those pay who want them
@@ -177,11 +198,28 @@ class Operator:
     async def _say_hello(self) -> None:
         logger.info("Working on %s", self._login.server)  # not before: only now does kopf listen to signals
 
-    def _client(self) -> Client:
+    def _client(self, may_write: Callable[[], bool] = lambda: True) -> Client:
         limits = self._config.runtime_client_connection
         return Client(
-            self._login.session, self._login.server, reauth=self._login.renew, qps=limits.qps, burst=limits.burst
+            self._login.session,
+            self._login.server,
+            reauth=self._login.renew,
+            qps=limits.qps,
+            burst=limits.burst,
+            may_write=may_write,
         )
+
+    def _candidate(self) -> Election | None:
+        """What takes part in the leader election, over connections of its own; None when there is none."""
+        config = self._config.leader_election
+        if not config.enabled:
+            return None
+        timing = config.timing()
+        client = Client(
+            self._login.reserved, self._login.server, reauth=self._login.renew, timeout=timing.renew_deadline / 2
+        )
+        namespace, identity = config.resource_namespace or self._login.namespace, f"{socket.gethostname()}_{uuid4()}"
+        return Election(client, namespace, config.resource_name, identity, timing)
 
     async def _watch_over(self, work: Coroutine[Any, Any, None]) -> None:
         try:

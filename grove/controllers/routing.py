@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from grove.api import labels, names
 from grove.api.base import Resource
@@ -13,6 +13,7 @@ from grove.controllers.world import Child, World
 from grove.plan.observed import PodView
 from grove.plan.progress import current_replica, under_way, updating
 from grove.plan.template import Template
+from grove.runtime.cache import Store
 
 R = TypeVar("R", bound=Resource)
 
@@ -43,7 +44,7 @@ class Wake:
 
 
 class Router:
-    """Subscribes to the stores and wakes the passes that read what changed.
+    """Subscribes to the stores, while connected, and wakes the passes that read what changed.
 
     A status that changes wakes the pass that writes it, too, unless the change is the answer to its own write: the
     answer may have been lost, and others (a second operator, a person) may have written it.
@@ -52,16 +53,32 @@ class Router:
     def __init__(self, world: World, wake: Wake) -> None:
         self._world = world
         self._wake = wake
-        world.sets.on_change(self._set_changed)
-        world.scaling_groups.on_change(self._scaling_group_changed)
-        world.podcliques.on_change(self._podclique_changed)
-        world.podgangs.on_change(self._podgang_changed)
-        world.pods.on_change(self._pod_changed)
-        world.services.on_change(self._service_changed)
-        world.autoscalers.on_change(self._autoscaler_changed)
+        self._routes: list[tuple[Store[Any], Callable[[Any, Any], None]]] = [
+            (world.sets, self._set_changed),
+            (world.scaling_groups, self._scaling_group_changed),
+            (world.podcliques, self._podclique_changed),
+            (world.podgangs, self._podgang_changed),
+            (world.pods, self._pod_changed),
+            (world.services, self._service_changed),
+            (world.autoscalers, self._autoscaler_changed),
+            *((store, self._scheduler_object_changed) for store in world.scheduler_objects.stores.values()),
+        ]
+        self._connected = False
         world.scheduler_objects.on_served(self._schedulers_changed)
-        for store in world.scheduler_objects.stores.values():
-            store.on_change(self._scheduler_object_changed)
+
+    def connect(self) -> None:
+        """Wake everything that is there, and from now on what a change concerns."""
+        self._connected = True
+        for store, changed in self._routes:
+            for obj in store:
+                changed(None, obj)
+            store.on_change(changed)
+
+    def disconnect(self) -> None:
+        """Wake nothing any more."""
+        self._connected = False
+        for store, changed in self._routes:
+            store.off_change(changed)
 
     def _set_changed(self, old: Template | None, new: Template | None) -> None:
         template = new or old

@@ -82,6 +82,10 @@ class Store(Generic[T]):
         """Call ``callback(old, new)`` after each change; old is None for a new object, new for a removed one."""
         self._subscribers.append(callback)
 
+    def off_change(self, callback: Subscriber[T]) -> None:
+        """Call ``callback`` no more."""
+        self._subscribers.remove(callback)
+
     async def wait_synced(self) -> None:
         """Return once the first complete list has been taken over."""
         await self.synced.wait()

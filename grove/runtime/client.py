@@ -27,6 +27,9 @@ Object = dict[str, Any]
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 
+NOT_LEADING = "NotLeading"
+"""Reason of an ApiError: a write that was not sent, as this process is not, or no longer, the one that may."""
+
 _ATTEMPTS = 5
 _CONNECT_ATTEMPTS = 3
 _RETRY_AFTER_CAP = 10.0
@@ -71,7 +74,8 @@ class Client:
     ``session`` returns the session to use now, so that it can be replaced. ``reauth`` is awaited after a 401 (a token
     was rotated), once for all requests that met it; then each is repeated once. ``qps``/``burst`` limit the requests
     per second, watches aside; None leaves that to the server's priority and fairness. ``timeout`` is for one attempt,
-    in seconds.
+    in seconds. ``may_write`` is asked right before anything but a read is sent; its no is an ApiError with the reason
+    ``NOT_LEADING``.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class Client:
         qps: float | None = None,
         burst: int = 100,
         timeout: float = 30.0,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         self._session = session
         self._base_url = base_url.rstrip("/")
@@ -91,6 +96,7 @@ class Client:
         self._login_lock = asyncio.Lock()
         self._limiter = RateLimiter(qps, burst) if qps else None
         self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS)
+        self._may_write = may_write
 
     async def get(self, resource: ResourceType, namespace: str, name: str) -> Object:
         """Return one object; raises ApiError."""
@@ -305,6 +311,8 @@ class Client:
         while True:
             attempt += 1
             logins = self._logins
+            if call.method != "GET" and not self._may_write():
+                raise ApiError(0, NOT_LEADING, "another leads", verb=call.verb, path=call.path, not_sent=True)
             failure = await self._attempt(call)
             if not isinstance(failure, ApiError):
                 return failure

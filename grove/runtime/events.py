@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from grove.runtime import clock, metrics
-from grove.runtime.client import Client, Object
+from grove.runtime.client import NOT_LEADING, Client, Object
 from grove.runtime.errors import ApiError
 from grove.runtime.resources import ResourceType
 
@@ -105,8 +105,8 @@ class EventRecorder:
             try:
                 await self._send(entry)
             except ApiError as error:
-                # The namespace is gone or going, or events are forbidden: nobody would read it.
-                if not (error.is_not_found or error.is_forbidden):
+                # The namespace is gone or going, or events are forbidden: nobody would read it. Or another leads now.
+                if not (error.is_not_found or error.is_forbidden or error.reason == NOT_LEADING):
                     logger.info("Event %s not written: %s", entry.body["reason"], error)
                 metrics.EVENTS.labels("failed").inc()
             except Exception:

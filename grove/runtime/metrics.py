@@ -74,6 +74,13 @@ DRY_RUNS = Counter(
     registry=REGISTRY,
 )
 
+LEADER = Gauge(
+    "leader_election_master_status",
+    "Whether this process leads, by the name of the Lease.",
+    ("name",),
+    registry=REGISTRY,
+)
+
 
 @cache
 def request_counter(verb: str, resource: str, code: int) -> Counter:

@@ -129,17 +129,27 @@ class WorkQueue(Generic[K]):
             self._open = False
 
     async def stop(self, grace: float = 10.0) -> None:
-        """Start no further pass, let the running ones finish within ``grace`` seconds, then cancel them."""
+        """Start no further pass, let the running ones finish within ``grace`` seconds, then cancel them.
+
+        Nothing is remembered: whoever lets the queue run once more adds the keys again.
+        """
         self._open = False
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
         tasks = [task for _, task in self._running.values()]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=grace)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+        for timer in self._timers.values():
+            timer.cancel()
+        for memory in (self._timers, self._ready, self._queued, self._again, self._failures):
+            memory.clear()
+
+    def abort(self) -> None:
+        """Start no further pass and cancel the running ones, at once: nothing that waits in them goes on."""
+        self._open = False
+        for _, task in self._running.values():
+            task.cancel()
 
     def _dispatch(self) -> None:
         while self._open and self._ready and len(self._running) < self._concurrency:

@@ -58,7 +58,7 @@ def server(health: int = 0, metrics: int = 0, webhooks: int = 0) -> dict[str, ob
     ("config", "message"),
     [
         ("a: [", "config.yaml: while parsing"),
-        ("kind: Deployment", "config.yaml: kind: Invalid value: 'Deployment': must be OperatorConfiguration"),
+        ("kind: Deployment", 'config.yaml: kind: Unsupported value: "Deployment": supported values: "OperatorCon'),
         ({"logLevel": "loud"}, 'config.yaml: logLevel: Unsupported value: "loud"'),
         (
             {"controllers": {"podClique": {"concurrentSyncs": 0}}},

@@ -88,9 +88,16 @@ def test_each_program_is_built_in_its_module_with_its_flags(calls: Path) -> None
         assert ("version.gitVersion=v1.37.2" in line) == (tool.module == "kubernetes")
 
 
+def test_helm_is_built_apart_and_only_on_demand(calls: Path) -> None:
+    found = binaries.find_or_build(quiet(), (binaries.HELM,))
+    assert found == {"helm": binaries.cache_folder((binaries.HELM,)) / "helm"}
+    assert built(calls) == ["helm"]
+    assert binaries.cache_folder() != binaries.cache_folder((binaries.HELM,))
+
+
 def test_modules_require_what_is_built() -> None:
     """Every program is a tool of its module, and the parts of Kubernetes have the version of the whole."""
-    for tool in binaries.TOOLS:
+    for tool in (*binaries.TOOLS, binaries.HELM):
         assert re.search(
             rf"^(tool |\t){re.escape(tool.package)}$", (binaries.MODULES / tool.module / "go.mod").read_text(), re.M
         )

@@ -21,7 +21,7 @@ class Woken:
     def __init__(self) -> None:
         self.world = World()
         self.keys: set[tuple[str | int, ...]] = set()
-        Router(
+        self.router = Router(
             self.world,
             Wake(
                 podcliqueset=lambda key, _: self.keys.add(("set", *key)),
@@ -30,6 +30,7 @@ class Woken:
                 podclique=lambda key, _: self.keys.add(("podclique", *key)),
             ),
         )
+        self.router.connect()
 
     def by(self, resource: ResourceType, obj: Object, version: int, **tags: str | None) -> set[tuple[str | int, ...]]:
         """What the news of an object wakes, whose labels are changed (None: removed)."""
