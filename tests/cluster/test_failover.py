@@ -14,11 +14,11 @@ from tests.cluster.workloads import clique, podcliqueset
 from tests.cluster.workspace import Workspace, uids
 
 LEASE = "grove-operator-leader-election"
-DURATION = 6
+DURATION = 9
 ELECTION = {
     "enabled": True,
     "leaseDuration": f"{DURATION}s",
-    "renewDeadline": "4s",
+    "renewDeadline": "6s",
     "retryPeriod": "1s",
     "resourceNamespace": "default",
 }
@@ -133,20 +133,20 @@ def test_one_works_and_the_other_takes_over_at_once(workspace: Workspace, pair: 
 def test_killed(workspace: Workspace, pair: Pair) -> None:
     """Nothing is released: the other leads when the Lease ends, and finishes what was begun."""
     first = pair.wait_leader()
-    workspace.create("pcs", podcliqueset("a", clique("w", 8), replicas=4))
+    workspace.create("pcs", podcliqueset("a", clique("w", 8), replicas=2))
     first.kill()
     assert pair.wait_leader(first) is not first
-    workspace.settled("a", 32)
-    assert len(workspace.pods()) == 32
+    workspace.settled("a", 16)
+    assert len(workspace.pods()) == 16
 
 
 def test_paused_beyond_its_lease(workspace: Workspace, pair: Pair) -> None:
     """When it wakes up another leads. It writes nothing, stands by, and can lead again later."""
     first, second = pair.wait_leader(), pair.standby()
-    workspace.create("pcs", podcliqueset("a", clique("w", 8), replicas=4))
+    workspace.create("pcs", podcliqueset("a", clique("w", 8), replicas=2))
     with paused(first):
         assert pair.wait_leader(first) is second
-        workspace.settled("a", 32)
+        workspace.settled("a", 16)
         workspace.scale("pcs", "a", 1)
         workspace.settled("a", 8)
     workspace.cluster.wait(lambda: "No longer leading" in first.log, message="it notices")
