@@ -419,6 +419,7 @@ def test_version_and_help() -> None:
         "operator",
         "plan",
         "crds",
+        "webhooks",
         "cluster",
         "demo",
     ]
