@@ -28,7 +28,7 @@ _AT_ONCE: Final = 4
 _MAX_PODS: Final = 64
 
 _NAME: Final = "grove-"
-
+_FORBIDDEN: Final = re.compile(rf'^pods "{_NAME}\w*" is forbidden: ')
 _NO_POD: Final = re.compile(r'"Pod" in version "v1" cannot be handled as a Pod')
 """The API server's words, with status 400, for a pod that it cannot even decode."""
 
@@ -109,7 +109,7 @@ def _judge(trial: _Trial, error: ApiError) -> tuple[str, Verdict]:
         message = error.message.rpartition("cannot be handled as a Pod: ")[2]
         return "invalid", Verdict(causes=(Cause("FieldValueInvalid", message, f"{trial.path}.spec.podSpec"),))
     if (error.is_forbidden and not _is_about_us(error)) or by_webhook:
-        why = error.message.removeprefix(f'pods "{_NAME}" is forbidden: ')
+        why = _FORBIDDEN.sub("", error.message)
         return "refused", Verdict(warnings=(f"{trial.path}: pods would be refused now: {why}",))
     logger.debug("%s: not tried out: %s", trial.path, error)
     return "unknown", Verdict()

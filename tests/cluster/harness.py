@@ -48,10 +48,18 @@ class Harness:
 
     def kubectl(self, *arguments: str | Path, input: str | None = None, check: bool = True) -> str:  # noqa: A002
         """Run kubectl with `input` as its standard input; its standard output. A failure fails the test if `check`."""
-        command = [self._kubectl, "--kubeconfig", self.kubeconfig, *arguments]
-        done = subprocess.run(command, input=input, capture_output=True, text=True, check=False)
+        done = self.kubectl_says(*arguments, input=input)
         assert not check or done.returncode == 0, f"kubectl {' '.join(map(str, arguments))}:\n{done.stderr}"
         return done.stdout
+
+    def kubectl_says(
+        self,
+        *arguments: str | Path,
+        input: str | None = None,  # noqa: A002
+    ) -> subprocess.CompletedProcess[str]:
+        """Run kubectl; its exit code and both its outputs."""
+        command = [self._kubectl, "--kubeconfig", self.kubeconfig, *arguments]
+        return subprocess.run(command, input=input, capture_output=True, text=True, check=False)
 
     def wait(self, look: Callable[[], T], timeout: float = 60.0, message: str = "the condition") -> T:
         """See the function `wait`."""

@@ -1,6 +1,9 @@
-"""The webhooks in the test's own process, called by a real API server: what they know can differ from test to test."""
+"""Webhooks that a real API server calls: those of an operator, and those in the test's own process, which can be told
+different things from test to test.
+"""
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -8,13 +11,16 @@ from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 from grove.admission import Facts
+from grove.plan.kinds import PODCLIQUESET
 from grove.runtime.client import Client
 from grove.webhooks.certificates import up_to_date
 from grove.webhooks.configurations import MUTATING, VALIDATING, manifests, with_ca_bundle
 from grove.webhooks.handlers import Handlers
 from grove.webhooks.reviews import Answer, Request
 from grove.webhooks.server import Handler, WebhookServer, bind
-from tests.cluster.harness import Harness
+from tests.cluster.harness import ApiStatus, Harness
+from tests.cluster.operators import QUIET
+from tests.cluster.workloads import podcliqueset
 
 
 class LocalWebhooks:
@@ -65,3 +71,46 @@ class LocalWebhooks:
 
 def _nobody() -> NoReturn:
     raise AssertionError("the rules ask nobody")
+
+
+def install(cluster: Harness, port: int, **options: Any) -> None:
+    """Have the API server call the operator at this port of this machine; options as in `manifests`."""
+    for manifest in manifests(url=f"https://127.0.0.1:{port}", **options):
+        resource = MUTATING if manifest["kind"] == MUTATING.kind else VALIDATING
+        cluster.api("POST", resource.path(), manifest)
+
+
+def wait_called(cluster: Harness, namespace: str = "default") -> None:
+    """Wait until the webhooks answer: they refuse a set without cliques, which the schema would take."""
+    cluster.wait(
+        lambda: "pcs.validating" in refusal(cluster, podcliqueset("probe"), namespace), message="webhooks answer"
+    )
+
+
+def refusal(cluster: Harness, obj: dict[str, Any], namespace: str = "default") -> str:
+    """Why a new object is refused, an empty string when it is not; it leaves no trace."""
+    try:
+        cluster.api("POST", f"{PODCLIQUESET.path(namespace)}?dryRun=All", obj)
+    except ApiStatus as error:
+        return error.message
+    return ""
+
+
+def configured(port: int, **fields: Any) -> dict[str, Any]:
+    """The configuration of an operator that serves webhooks at this port and nothing else."""
+    server = {**QUIET["server"], "webhooks": {"bindAddress": "127.0.0.1", "port": port, **fields.pop("webhooks", {})}}
+    return {**QUIET, "server": server, **fields}
+
+
+def free_port() -> int:
+    with bind("127.0.0.1", 0) as sock:
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def shown(port: int) -> str:
+    """The certificate that a client sees at this port, as PEM; an empty string while nobody listens."""
+    try:
+        return ssl.get_server_certificate(("127.0.0.1", port))
+    except ConnectionRefusedError:
+        return ""
