@@ -120,20 +120,6 @@ CONDITION_LIST: Final[dict[str, Any]] = {"x-kubernetes-list-type": "map", "x-kub
 """Schema of a list of conditions: one entry per type, so that several writers can each own theirs."""
 
 
-def cel(rule: str, message: str, *, field: str = "", reason: str = "", on_create: bool = False) -> dict[str, Any]:
-    """A rule in CEL for a CRD schema: what must hold for `self`, and what to say otherwise.
-
-    `field` is where the error points to, below `self`. With `on_create` the rule may ask `oldSelf.hasValue()`.
-    """
-    optional = {"fieldPath": field, "reason": reason, "optionalOldSelf": on_create}
-    return {"rule": rule, "message": message} | {key: value for key, value in optional.items() if value}
-
-
-def cel_rules(*rules: dict[str, Any]) -> dict[str, Any]:
-    """Rules for a schema, to be merged into it."""
-    return {"x-kubernetes-validations": list(rules)}
-
-
 def find_condition(conditions: Iterable[Condition], condition_type: str) -> Condition | None:
     """The condition of that type, or None."""
     return next((condition for condition in conditions if condition.type == condition_type), None)

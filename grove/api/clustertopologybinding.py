@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 from pydantic import Field
 
 from grove.api.base import CONDITION_LIST, Bool, Condition, Int64, KubeModel, Resource
+from grove.api.cel import MAX_LEVELS, OBJECT_NAME, cel_rules, unique
 from grove.api.labels import GROVE_GROUP
 
 DOMAIN_SCHEMA: Final[dict[str, Any]] = {"minLength": 1, "maxLength": 63, "pattern": "^[a-z][a-z0-9-]*$"}
@@ -46,7 +47,9 @@ class TopologyLevel(KubeModel):
 class SchedulerTopologyBinding(KubeModel):
     """Names a topology object that somebody else keeps for a scheduler."""
 
-    scheduler_name: str = Field(description="The scheduler, by its profile name, e.g. kai-scheduler.")
+    scheduler_name: str = Field(
+        description="The scheduler, by its profile name, e.g. kai-scheduler.", json_schema_extra=OBJECT_NAME
+    )
     topology_reference: str = Field(description="Name of that scheduler's topology object.")
 
 
@@ -54,11 +57,13 @@ class ClusterTopologyBindingSpec(KubeModel):
     """The levels of the cluster and the topology objects of its schedulers."""
 
     levels: tuple[TopologyLevel, ...] = Field(
-        description="The levels, broadest first.", json_schema_extra={"minItems": 1}
+        description="The levels, broadest first.",
+        json_schema_extra={"minItems": 1, "maxItems": MAX_LEVELS} | cel_rules(unique("domain"), unique("key")),
     )
     scheduler_topology_bindings: tuple[SchedulerTopologyBinding, ...] = Field(
         default=(),
         description="Topology objects kept by others. A scheduler not named here gets one made from the levels.",
+        json_schema_extra={"maxItems": MAX_LEVELS} | cel_rules(unique("schedulerName")),
     )
 
 

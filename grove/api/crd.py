@@ -7,7 +7,7 @@ as a whole: its names, printer columns, subresources and rules across fields.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -173,11 +173,12 @@ def _subresources(definition: Definition) -> Schema:
 def schema(model: type[Resource]) -> Schema:
     """The structural schema of a kind."""
     document = model.model_json_schema(by_alias=True)
+    names = document.pop("x-grove-metadata", None)
     root = _structural(document, document.pop("$defs"))
     root["properties"] |= {
         "apiVersion": {"type": "string", "description": "The group and version of this object's schema."},
         "kind": {"type": "string", "description": "The kind of this object."},
-        "metadata": {"type": "object"},
+        "metadata": {"type": "object"} | ({"properties": names} if names else {}),
     }
     return root
 
@@ -190,9 +191,11 @@ _KEPT: Final = (
     "enum",
     "required",
     "minimum",
+    "maximum",
     "minLength",
     "maxLength",
     "minItems",
+    "maxItems",
     "pattern",
     "x-kubernetes-int-or-string",
     "x-kubernetes-list-type",
@@ -217,7 +220,21 @@ def _structural(node: Schema, definitions: Mapping[str, Schema]) -> Schema:
         result["items"] = kubernetes.load(name)
     elif "items" in node:
         result["items"] = _structural(node["items"], definitions)
+    for path, limits in node.get("x-grove-limits", {}).items():
+        _limit(result, path.split("."), limits)
     return result
+
+
+def _limit(node: Schema, path: Sequence[str], limits: Schema) -> None:
+    """Add limits to the field at `path` below a node, `[]` being the items of a list."""
+    owner, key = (node, "items") if path[0] == "[]" else (node["properties"], path[0])
+    owner[key] = dict(owner[key])  # the schemas of Kubernetes' types are shared
+    if len(path) == 1:
+        owner[key] |= limits
+        return
+    if "properties" in owner[key]:
+        owner[key]["properties"] = dict(owner[key]["properties"])
+    _limit(owner[key], path[1:], limits)
 
 
 def _resolved(node: Schema, definitions: Mapping[str, Schema]) -> Schema:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from grove.api.base import (
     CONDITION_LIST,
@@ -16,20 +16,24 @@ from grove.api.base import (
     LastError,
     Resource,
     Time,
-    cel,
-    cel_rules,
 )
+from grove.api.cel import AUTOSCALER, REPLICAS, cel_rules
 from grove.api.labels import GROVE_GROUP
 
 
 class AutoScalingConfig(KubeModel):
     """How a HorizontalPodAutoscaler scales a clique or a scaling group."""
 
+    model_config = ConfigDict(json_schema_extra=cel_rules(AUTOSCALER))
+
     min_replicas: Int32 | None = Field(
         default=None,
         description="Lower bound for the autoscaler, at least minAvailable. Defaults to the replicas beside it.",
+        json_schema_extra={"minimum": 1},
     )
-    max_replicas: Int32 = Field(description="Upper bound for the autoscaler, at least minReplicas.")
+    max_replicas: Int32 = Field(
+        description="Upper bound for the autoscaler, at least minReplicas.", json_schema_extra={"minimum": 1}
+    )
     metrics: list[dict[str, Any]] = Field(
         default_factory=list,
         description=(
@@ -67,6 +71,7 @@ class PodCliqueSpec(KubeModel):
             "How many pods must run for the clique to be of use: they are placed together or not at all, and falling "
             "below it for terminationDelay restarts the gang. Defaults to replicas."
         ),
+        json_schema_extra={"minimum": 1},
     )
     starts_after: tuple[str, ...] = Field(
         default=(),
@@ -137,14 +142,6 @@ class PodClique(Resource):
 
     spec: PodCliqueSpec = Field(
         description="What the pods look like and how many there are.",
-        # Here and not in PodCliqueSpec: a set is checked by the webhook, which names the numbers and all other
-        # problems too, but a scale request reaches the schema only.
-        json_schema_extra=cel_rules(
-            cel(
-                "self.?replicas.orValue(1) == 0 || self.?replicas.orValue(1) >= self.?minAvailable.orValue(1)",
-                "replicas must be 0 (idle) or at least minAvailable",
-                field=".replicas",
-            )
-        ),
+        json_schema_extra=cel_rules(REPLICAS),
     )
     status: PodCliqueStatus = Field(default=PodCliqueStatus(), description="What was last seen of the pods.")

@@ -16,9 +16,8 @@ from grove.api.base import (
     LastError,
     Resource,
     Time,
-    cel,
-    cel_rules,
 )
+from grove.api.cel import REPLICAS, cel_rules
 from grove.api.labels import GROVE_GROUP
 
 
@@ -36,6 +35,7 @@ class PodCliqueScalingGroupSpec(KubeModel):
             "How many copies must run for the system to be of use. "
             "They are part of the set's gang; each further copy is a gang of its own."
         ),
+        json_schema_extra={"minimum": 1},
     )
     clique_names: tuple[str, ...] = Field(description="The cliques, by their names in the set.")
 
@@ -90,13 +90,7 @@ class PodCliqueScalingGroup(Resource):
 
     spec: PodCliqueScalingGroupSpec = Field(
         description="Which cliques make one replica, and how many replicas.",
-        json_schema_extra=cel_rules(
-            cel(
-                "self.replicas == 0 || self.replicas >= self.minAvailable",
-                "replicas must be 0 (idle) or at least minAvailable",
-                field=".replicas",
-            )
-        ),
+        json_schema_extra=cel_rules(REPLICAS),
     )
     status: PodCliqueScalingGroupStatus = Field(
         default=PodCliqueScalingGroupStatus(), description="What was last seen of the replicas."

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from grove.api import durations
 from grove.api.base import (
@@ -20,6 +20,22 @@ from grove.api.base import (
     LastError,
     Resource,
     Time,
+)
+from grove.api.cel import (
+    CLIQUE,
+    CLIQUE_LIMITS,
+    CLIQUE_TEMPLATE,
+    CONSTRAINT_KEPT,
+    MAX_CLIQUES,
+    MAX_GROUPS,
+    MAX_SHARING,
+    NAME,
+    NAME_LENGTHS,
+    OBJECT_NAME,
+    POSITIVE_DURATION,
+    SCALING_GROUP,
+    TEMPLATE,
+    UNIQUE_ROLES,
     cel,
     cel_rules,
 )
@@ -132,12 +148,14 @@ class TopologyConstraint(KubeModel):
                 "pack.required and the deprecated packDomain mean the same: remove packDomain",
                 field=".pack.required",
             ),
+            *CONSTRAINT_KEPT,
         )
     )
 
     topology_name: str | None = Field(
         default=None,
         description="The ClusterTopologyBinding that defines the domains. Inherited from the level above when absent.",
+        json_schema_extra=OBJECT_NAME,
     )
     pack: TopologyPackConstraint | None = Field(default=None, description="Keep the pods close together.")
     pack_domain: str | None = Field(
@@ -160,7 +178,7 @@ class TopologyConstraint(KubeModel):
 class ResourceClaimTemplateConfig(KubeModel):
     """A named template for claims on devices (dynamic resource allocation)."""
 
-    name: str = Field(description="The name that resourceSharing entries use.")
+    name: str = Field(description="The name that resourceSharing entries use.", json_schema_extra=NAME)
     template_spec: dict[str, Any] = Field(
         description="The claim as in resource.k8s.io/v1, see kubectl explain resourceclaimtemplate.spec.",
         json_schema_extra={"x-grove-schema": "resource.v1.ResourceClaimTemplateSpec"},
@@ -171,27 +189,40 @@ class ResourceSharingSpec(KubeModel):
     """Lets pods share a claim on devices."""
 
     name: str = Field(
-        description="An entry of the set's resourceClaimTemplates, else a ResourceClaimTemplate in the cluster."
+        description="An entry of the set's resourceClaimTemplates, else a ResourceClaimTemplate in the cluster.",
+        json_schema_extra=NAME,
     )
     namespace: str = Field(
-        default="", description="Where that ResourceClaimTemplate is. Defaults to the set's own namespace."
+        default="",
+        description="Where that ResourceClaimTemplate is. Defaults to the set's own namespace.",
+        json_schema_extra={"maxLength": 63},
     )
     scope: ResourceSharingScope = Field(
         description="AllReplicas: one claim for all replicas. PerReplica: a claim for each replica."
     )
 
 
+_CliqueName = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 63})]
+_NAMES: Final[dict[str, Any]] = {"maxItems": MAX_CLIQUES}
+
+
 class PCSResourceSharingFilter(KubeModel):
     """Who takes part: a pod does when its clique or its scaling group is named."""
 
-    child_clique_names: tuple[str, ...] = Field(default=(), description="Cliques that take part.")
-    child_scaling_group_names: tuple[str, ...] = Field(default=(), description="Scaling groups that take part.")
+    child_clique_names: tuple[_CliqueName, ...] = Field(
+        default=(), description="Cliques that take part.", json_schema_extra=_NAMES
+    )
+    child_scaling_group_names: tuple[_CliqueName, ...] = Field(
+        default=(), description="Scaling groups that take part.", json_schema_extra=_NAMES
+    )
 
 
 class PCSGResourceSharingFilter(KubeModel):
     """Who takes part: a pod does when its clique is named."""
 
-    child_clique_names: tuple[str, ...] = Field(default=(), description="Cliques that take part.")
+    child_clique_names: tuple[_CliqueName, ...] = Field(
+        default=(), description="Cliques that take part.", json_schema_extra=_NAMES
+    )
 
 
 class PCSResourceSharingSpec(ResourceSharingSpec):
@@ -206,30 +237,47 @@ class PCSGResourceSharingSpec(ResourceSharingSpec):
     filter: PCSGResourceSharingFilter | None = Field(default=None, description="Who takes part. Absent: every pod.")
 
 
+_SHARING: Final[dict[str, Any]] = {"maxItems": MAX_SHARING}
+
+
 class PodCliqueTemplateSpec(KubeModel):
     """One clique of the set, from which a PodClique is made per replica."""
 
-    name: str = Field(description="Name of the clique, unique in the set; part of the names of its pods.")
+    model_config = ConfigDict(json_schema_extra=cel_rules(*CLIQUE_TEMPLATE))
+
+    name: str = Field(
+        description="Name of the clique, unique in the set; part of the names of its pods.", json_schema_extra=NAME
+    )
     labels: dict[str, str] = Field(default_factory=dict, description="Labels for the PodClique and its pods.")
     annotations: dict[str, str] = Field(default_factory=dict, description="Annotations for the PodClique and its pods.")
     topology_constraint: TopologyConstraint | None = Field(
         default=None, description="How close together the pods of this clique must be."
     )
     resource_sharing: tuple[ResourceSharingSpec, ...] = Field(
-        default=(), description="Claims on devices that the pods of this clique share."
+        default=(), description="Claims on devices that the pods of this clique share.", json_schema_extra=_SHARING
+    )
+    spec: PodCliqueSpec = Field(
+        description="What the pods look like and how many there are.",
+        json_schema_extra=cel_rules(*CLIQUE) | CLIQUE_LIMITS,
     )
     rolling_update: RollingUpdate | None = Field(
         default=None,
         description="How RollingRecreate replaces the pods of this clique. Not for a clique in a scaling group.",
     )
-    spec: PodCliqueSpec = Field(description="What the pods look like and how many there are.")
 
 
 class PodCliqueScalingGroupConfig(KubeModel):
     """Cliques that are scaled as one, from which a PodCliqueScalingGroup is made per replica."""
 
-    name: str = Field(description="Name of the group, unique in the set; part of the names of its pods.")
-    clique_names: tuple[str, ...] = Field(description="The cliques, by name. A clique is in one group at most.")
+    model_config = ConfigDict(json_schema_extra=cel_rules(*SCALING_GROUP))
+
+    name: str = Field(
+        description="Name of the group, unique in the set; part of the names of its pods.", json_schema_extra=NAME
+    )
+    clique_names: tuple[_CliqueName, ...] = Field(
+        description="The cliques, by name. A clique is in one group at most.",
+        json_schema_extra={"minItems": 1, "maxItems": MAX_CLIQUES, "x-kubernetes-list-type": "set"},
+    )
     annotations: dict[str, str] = Field(default_factory=dict, description="Annotations for the PodCliqueScalingGroup.")
     replicas: Int32 = Field(
         default=1,
@@ -245,10 +293,11 @@ class PodCliqueScalingGroupConfig(KubeModel):
             "How many copies must run for the system to be of use. "
             "They are part of the set's gang; each further copy is a gang of its own."
         ),
+        json_schema_extra={"minimum": 1},
     )
     scale_config: AutoScalingConfig | None = Field(default=None, description="Scales the group.")
     resource_sharing: tuple[PCSGResourceSharingSpec, ...] = Field(
-        default=(), description="Claims on devices that the pods of this group share."
+        default=(), description="Claims on devices that the pods of this group share.", json_schema_extra=_SHARING
     )
     topology_constraint: TopologyConstraint | None = Field(
         default=None, description="How close together the pods of one copy must be."
@@ -258,14 +307,17 @@ class PodCliqueScalingGroupConfig(KubeModel):
     )
 
 
-_CLIQUE_LIST: Final[dict[str, Any]] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+_BY_NAME: Final[dict[str, Any]] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 
 
 class PodCliqueSetTemplateSpec(KubeModel):
     """One replica of the system: its cliques, which of them scale together, and how they start."""
 
+    model_config = ConfigDict(json_schema_extra=cel_rules(*TEMPLATE))
+
     cliques: tuple[PodCliqueTemplateSpec, ...] = Field(
-        description="The roles of the system, each a group of like pods.", json_schema_extra=_CLIQUE_LIST
+        description="The roles of the system, each a group of like pods.",
+        json_schema_extra=_BY_NAME | {"minItems": 1, "maxItems": MAX_CLIQUES} | cel_rules(UNIQUE_ROLES),
     )
     clique_startup_type: CliqueStartupType = Field(
         default=CliqueStartupType.ANY_ORDER,
@@ -289,16 +341,20 @@ class PodCliqueSetTemplateSpec(KubeModel):
             "How long a clique or scaling group may stay below minAvailable before the gang is restarted, e.g. 15m. "
             "Defaults to 4h."
         ),
-        json_schema_extra={"pattern": durations.PATTERN},
+        json_schema_extra={"pattern": durations.PATTERN, "maxLength": 64, **cel_rules(POSITIVE_DURATION)},
     )
     resource_claim_templates: tuple[ResourceClaimTemplateConfig, ...] = Field(
-        default=(), description="Templates for claims on devices, for use in resourceSharing."
+        default=(),
+        description="Templates for claims on devices, for use in resourceSharing.",
+        json_schema_extra=_BY_NAME,
     )
     resource_sharing: tuple[PCSResourceSharingSpec, ...] = Field(
-        default=(), description="Claims on devices that pods of the whole set share."
+        default=(), description="Claims on devices that pods of the whole set share.", json_schema_extra=_SHARING
     )
     pod_clique_scaling_groups: tuple[PodCliqueScalingGroupConfig, ...] = Field(
-        default=(), description="Cliques that are scaled as one, e.g. the leader and the workers of a model instance."
+        default=(),
+        description="Cliques that are scaled as one, e.g. the leader and the workers of a model instance.",
+        json_schema_extra=_BY_NAME | {"maxItems": MAX_GROUPS},
     )
 
 
@@ -401,7 +457,9 @@ class PodCliqueSet(Resource):
                 + _no_pack_domain_in("self.spec.template.podCliqueScalingGroups"),
                 ".spec.template.podCliqueScalingGroups",
             ),
+            *NAME_LENGTHS,
         )
+        | {"x-grove-metadata": {"name": {"type": "string", "pattern": NAME["pattern"]}}}
     )
 
     GROUP: ClassVar[str] = GROVE_GROUP

@@ -28,11 +28,13 @@ CASES = (
         "a domain twice",
         binding(("zone", "z"), ("zone", "y")),
         ['spec.levels[1].domain: Duplicate value: "zone": spec.levels[0].domain has it already'],
+        schema="spec.levels: Invalid value: domain must be unique in the list",
     ),
     Case(
         "a key twice",
         binding(("zone", "z"), ("rack", "r"), ("host", "z")),
         ['spec.levels[2].key: Duplicate value: "z": spec.levels[0].key has it already'],
+        schema="spec.levels: Invalid value: key must be unique in the list",
     ),
     Case(
         "a scheduler twice",
@@ -43,6 +45,7 @@ CASES = (
                 "already"
             )
         ],
+        schema="spec.schedulerTopologyBindings: Invalid value: schedulerName must be unique in the list",
     ),
     Case(
         "a scheduler that is not enabled",

@@ -68,11 +68,13 @@ CLAIMS = (
         "claim template without a name",
         a_set(resourceClaimTemplates=[claim_template("")]),
         [f"{TEMPLATES}[0].name: Required value: a DNS label such as gpus"],
+        schema="spec.template.resourceClaimTemplates[0].name: Required value: a DNS label such as worker",
     ),
     Case(
         "claim template with a name no pod can use",
         a_set(resourceClaimTemplates=[claim_template("my.gpus")]),
         [f'{TEMPLATES}[0].name: Invalid value: "my.gpus": {LABEL}'],
+        schema='spec.template.resourceClaimTemplates[0].name: Invalid value: "my.gpus"',
     ),
     Case(
         "claim template without requests",
@@ -88,6 +90,7 @@ CLAIMS = (
         "claim templates of the same name",
         a_set(resourceClaimTemplates=[claim_template(), claim_template()]),
         [f'{TEMPLATES}[1].name: Duplicate value: "gpus": names of resourceClaimTemplates must be unique'],
+        schema='spec.template.resourceClaimTemplates[1]: Duplicate value: {"name":"gpus"}',
     ),
     Case(
         "sharing without a name",
@@ -98,11 +101,13 @@ CLAIMS = (
                 "cluster"
             )
         ],
+        schema="spec.template.resourceSharing[0].name: Required value: a DNS label such as worker",
     ),
     Case(
         "sharing with a name no pod can use",
         in_clique(share("Gpus")),
         [f'{CLIQUES}[0].resourceSharing[0].name: Invalid value: "Gpus": {LABEL}'],
+        schema=f'{CLIQUES}[0].resourceSharing[0].name: Invalid value: "Gpus"',
     ),
     Case(
         "shared twice in a list",
@@ -228,6 +233,7 @@ NVLINK = (
         [f"{PLACES['group']}: Forbidden: cannot be added later"],
         old=a_set(groups=[group("g", "a")]),
         facts=MNNVL,
+        schema=f"{GROUPS}[0].annotations: Invalid value: the annotation grove.io/mnnvl-group cannot",
     ),
     Case(
         "NVLink group is removed later",
@@ -235,6 +241,7 @@ NVLINK = (
         [f"{PLACES['clique']}: Forbidden: cannot be removed later"],
         old=nvlink("one", "clique"),
         facts=MNNVL,
+        schema=f"{CLIQUES}[0].annotations: Invalid value: the annotation grove.io/mnnvl-group cannot",
     ),
     Case(
         "NVLink groups stay with their cliques when these change places",

@@ -13,37 +13,77 @@ KEY_RULE = (
 )
 
 CASES = (
-    Case("no name", with_metadata(name=""), ["metadata.name: Required value: a DNS label such as my-model"]),
-    Case("name with a dot", with_metadata(name="a.b"), [f'metadata.name: Invalid value: "a.b": {ANY_LABEL}']),
-    Case("name in capitals", with_metadata(name="Model"), [f'metadata.name: Invalid value: "Model": {ANY_LABEL}']),
-    Case("name ends with a dash", with_metadata(name="a-"), [f'metadata.name: Invalid value: "a-": {ANY_LABEL}']),
-    Case("namespace", with_metadata(namespace="my_ns"), [f'metadata.namespace: Invalid value: "my_ns": {ANY_LABEL}']),
+    Case(
+        "no name",
+        with_metadata(name=""),
+        ["metadata.name: Required value: a DNS label such as my-model"],
+        schema="metadata.name: Required value: name or generateName is required",
+    ),
+    Case(
+        "name with a dot",
+        with_metadata(name="a.b"),
+        [f'metadata.name: Invalid value: "a.b": {ANY_LABEL}'],
+        schema='metadata.name: Invalid value: "a.b"',
+    ),
+    Case(
+        "name in capitals",
+        with_metadata(name="Model"),
+        [f'metadata.name: Invalid value: "Model": {ANY_LABEL}'],
+        schema='metadata.name: Invalid value: "Model"',
+    ),
+    Case(
+        "name ends with a dash",
+        with_metadata(name="a-"),
+        [f'metadata.name: Invalid value: "a-": {ANY_LABEL}'],
+        schema='metadata.name: Invalid value: "a-"',
+    ),
+    Case(
+        "namespace",
+        with_metadata(namespace="my_ns"),
+        [f'metadata.namespace: Invalid value: "my_ns": {ANY_LABEL}'],
+        schema="the namespace of the provided object does not match the namespace sent on the request",
+    ),
     Case(
         "clique without a name",
         a_set({"spec": clique()["spec"]}),
         [f"{CLIQUES}[0].name: Required value"],
+        schema=f"{CLIQUES}[0].name: Required value",
     ),
     Case(
         "clique with a blank name",
         a_set(clique("")),
         [f"{CLIQUES}[0].name: Required value: a DNS label such as worker"],
+        schema=f"{CLIQUES}[0].name: Required value: a DNS label such as worker",
     ),
     Case(
         "clique with an underscore",
         a_set(clique("my_role")),
         [f'{CLIQUES}[0].name: Invalid value: "my_role": {ANY_LABEL}'],
+        schema=f'{CLIQUES}[0].name: Invalid value: "my_role"',
     ),
-    Case("clique with a dot", a_set(clique("a.b")), [f'{CLIQUES}[0].name: Invalid value: "a.b": {ANY_LABEL}']),
-    Case("unicode digits are no digits", a_set(clique("a٣")), [f'{CLIQUES}[0].name: Invalid value: "a٣": {ANY_LABEL}']),
+    Case(
+        "clique with a dot",
+        a_set(clique("a.b")),
+        [f'{CLIQUES}[0].name: Invalid value: "a.b": {ANY_LABEL}'],
+        schema=f'{CLIQUES}[0].name: Invalid value: "a.b"',
+    ),
+    Case(
+        "unicode digits are no digits",
+        a_set(clique("a٣")),
+        [f'{CLIQUES}[0].name: Invalid value: "a٣": {ANY_LABEL}'],
+        schema=f'{CLIQUES}[0].name: Invalid value: "a٣"',
+    ),
     Case(
         "group with a dot",
         a_set(groups=[group("g.h", "a")]),
         [f'{GROUPS}[0].name: Invalid value: "g.h": {ANY_LABEL}'],
+        schema=f'{GROUPS}[0].name: Invalid value: "g.h"',
     ),
     Case(
         "cliques of the same name",
         a_set(clique("a"), clique("b"), clique("a", roleName="c")),
         [f'{CLIQUES}[2].name: Duplicate value: "a": clique names must be unique'],
+        schema=f'{CLIQUES}[2]: Duplicate value: {{"name":"a"}}',
     ),
     Case(
         "same role",
@@ -54,6 +94,7 @@ CASES = (
                 "one that is left out is the clique's name"
             )
         ],
+        schema=f"{CLIQUES}: Invalid value: role names must be unique",
     ),
     Case(
         "role of another clique's name",
@@ -69,6 +110,7 @@ CASES = (
         "groups of the same name",
         a_set(clique("a"), clique("b"), groups=[group("g", "a"), group("g", "b")]),
         [f'{GROUPS}[1].name: Duplicate value: "g": scaling group names must be unique'],
+        schema=f'{GROUPS}[1]: Duplicate value: {{"name":"g"}}',
     ),
     Case(
         "46 characters",
@@ -79,6 +121,7 @@ CASES = (
                 f"together, 45 at most fit into a host name ({'s' * 20}-0-{'c' * 26}-0)"
             )
         ],
+        schema=f"{CLIQUES}: Invalid value: the names of the set and of a clique can have 45",
     ),
     Case(
         "46 characters with a group",
@@ -89,6 +132,7 @@ CASES = (
                 f"characters together, 45 at most fit into a host name ({'s' * 20}-0-{'g' * 10}-1-{'c' * 16}-0)"
             )
         ],
+        schema=f"{GROUPS}: Invalid value: the names of the set, of a scaling group and of a clique can have 45",
     ),
     Case(
         "a set's name that leaves no room",
@@ -99,6 +143,7 @@ CASES = (
                 "must be fewer than 45"
             )
         ],
+        schema=f"{CLIQUES}: Invalid value: the names of the set and of a clique can have 45",
     ),
     Case(
         "indices that leave no room",
@@ -144,11 +189,13 @@ CASES = (
         "label key",
         with_metadata(labels={"Ü/x": "v"}),
         ["metadata.labels[Ü/x]: Invalid value: \"Ü/x\": the part before '/' must be a DNS name such as example.com"],
+        schema='metadata.labels: Invalid value: "Ü/x"',
     ),
     Case(
         "label key without a name",
         with_metadata(labels={"example.com/": "v"}),
         [f'metadata.labels[example.com/]: Invalid value: "example.com/": {KEY_RULE}'],
+        schema='metadata.labels: Invalid value: "example.com/"',
     ),
     Case(
         "label value",

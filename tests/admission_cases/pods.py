@@ -7,7 +7,12 @@ from tests.admission_cases.case import CLIQUES, Case, a_set, clique, with_env, w
 ENV_RULE = "must be letters, digits, '_', '-' and '.', and start with none of a digit and '..'"
 
 CASES = (
-    Case("no podSpec", a_set({"name": "a", "spec": {}}), [f"{CLIQUES}[0].spec.podSpec: Required value"]),
+    Case(
+        "no podSpec",
+        a_set({"name": "a", "spec": {}}),
+        [f"{CLIQUES}[0].spec.podSpec: Required value"],
+        schema=f"{CLIQUES}[0].spec.podSpec: Required value",
+    ),
     Case(
         "no containers",
         with_pod(containers=[]),
@@ -17,6 +22,7 @@ CASES = (
         "container without a name",
         with_pod(initContainers=[{"image": "x"}]),
         [f"{CLIQUES}[0].spec.podSpec.initContainers[0].name: Required value"],
+        schema=f"{CLIQUES}[0].spec.podSpec.initContainers[0].name: Required value",
     ),
     Case(
         "containers of odd types",
@@ -26,6 +32,7 @@ CASES = (
             f"{CLIQUES}[0].spec.podSpec.schedulingGates[0].name: Invalid value: 3: must be a string",
             f'{CLIQUES}[0].spec.podSpec.containers[1].env: Invalid value: {{"A": "b"}}: must be a list',
         ],
+        schema=f'{CLIQUES}[0].spec.podSpec.schedulingGates[0].name: Invalid value: "integer"',
     ),
     Case(
         "variable starts with a digit",
@@ -51,6 +58,7 @@ CASES = (
                 "a container can have a variable once"
             )
         ],
+        schema=f'{CLIQUES}[0].spec.podSpec.containers[0].env[2]: Duplicate value: {{"name":"A"}}',
     ),
     Case(
         "variable twice in an init container",
@@ -61,6 +69,7 @@ CASES = (
                 "a container can have a variable once"
             )
         ],
+        schema=f'{CLIQUES}[0].spec.podSpec.initContainers[0].env[1]: Duplicate value: {{"name":"A"}}',
     ),
     Case(
         "two schedulers",
@@ -113,10 +122,12 @@ CASES = (
             f'{CLIQUES}[1].spec.startsAfter: Invalid value: "a": must be a list',
             "spec.template.headlessServiceConfig: Invalid value: []: must be an object",
         ],
+        schema=f"{CLIQUES}[0].spec.replicas: Invalid value",
     ),
     Case(
         "a clique that is no object",
         a_set(clique(), "b"),  # type: ignore[arg-type]
         [f'{CLIQUES}[1]: Invalid value: "b": must be an object'],
+        schema=f"{CLIQUES}[1]: Invalid value",
     ),
 )

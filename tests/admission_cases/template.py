@@ -9,10 +9,23 @@ CASES = (
         "no cliques",
         {**a_set(), "spec": {"template": {"cliques": []}}},
         [f"{CLIQUES}: Required value: at least one clique"],
+        schema=f"{CLIQUES}: Invalid value: 0",
     ),
-    Case("cliques left out", {**a_set(), "spec": {"template": {}}}, [f"{CLIQUES}: Required value"]),
-    Case("null cliques", {**a_set(), "spec": {"template": {"cliques": None}}}, [f"{CLIQUES}: Required value"]),
-    Case("no spec", {"metadata": {"name": "s"}}, ["spec: Required value"]),
+    Case(
+        "cliques left out",
+        {**a_set(), "spec": {"template": {}}},
+        [f"{CLIQUES}: Required value"],
+        schema=f"{CLIQUES}: Required value",
+    ),
+    Case(
+        "null cliques",
+        {**a_set(), "spec": {"template": {"cliques": None}}},
+        [f"{CLIQUES}: Required value"],
+        schema=f"{CLIQUES}: Required value",
+    ),
+    Case(
+        "no spec", {"metadata": {"name": "s"}}, ["spec: Required value"], schema="the object provided is unrecognized"
+    ),
     Case(
         "startup type",
         a_set(cliqueStartupType="InOrder"),
@@ -22,16 +35,19 @@ CASES = (
                 '"CliqueStartupTypeAnyOrder", "CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit"'
             )
         ],
+        schema='spec.template.cliqueStartupType: Unsupported value: "InOrder"',
     ),
     Case(
         "termination delay 0",
         a_set(terminationDelay="0s"),
         ['spec.template.terminationDelay: Invalid value: "0s": must be more than 0, e.g. 4h'],
+        schema='spec.template.terminationDelay: Invalid value: "0s": must be more than 0, e.g. 4h',
     ),
     Case(
         "negative termination delay",
         a_set(terminationDelay="-1h"),
         ['spec.template.terminationDelay: Invalid value: "-1h": must be more than 0, e.g. 4h'],
+        schema='spec.template.terminationDelay: Invalid value: "-1h": must be more than 0, e.g. 4h',
     ),
     Case(
         "huge duration",
@@ -42,6 +58,7 @@ CASES = (
                 "1m30s or 500ms, at most 2562047h"
             )
         ],
+        schema="spec.template.terminationDelay: Invalid value",
     ),
     Case(
         "no duration",
@@ -52,16 +69,19 @@ CASES = (
                 "1m30s or 500ms, at most 2562047h"
             )
         ],
+        schema='spec.template.terminationDelay: Invalid value: "4 hours"',
     ),
     Case(
         "group of an unknown clique",
         a_set(groups=[group("g", "a", "x")]),
         [f'{GROUPS}[0].cliqueNames[1]: Not found: "x": there is no clique of this name in the template'],
+        schema=f"{GROUPS}: Invalid value: cliqueNames must be names of cliques",
     ),
     Case(
         "group of no cliques",
         a_set(groups=[group("g")]),
         [f"{GROUPS}[0].cliqueNames: Required value: at least one clique"],
+        schema=f"{GROUPS}[0].cliqueNames: Invalid value: 0",
     ),
     Case(
         "clique in two groups",
@@ -72,6 +92,7 @@ CASES = (
                 "it can be in one scaling group, once"
             )
         ],
+        schema=f"{GROUPS}: Invalid value: cliqueNames must be names of cliques",
     ),
     Case(
         "clique twice in a group",
@@ -82,6 +103,7 @@ CASES = (
                 "it can be in one scaling group, once"
             )
         ],
+        schema=f'{GROUPS}[0].cliqueNames[1]: Duplicate value: "a"',
     ),
     Case(
         "autoscaler in a group",
@@ -92,6 +114,7 @@ CASES = (
                 "clique is in a scaling group, which scales as one: use the group's scaleConfig"
             )
         ],
+        schema=f"{CLIQUES}: Invalid value: a clique in a scaling group cannot have an autoScalingConfig",
     ),
     Case(
         "starts after nothing",

@@ -199,30 +199,35 @@ UPDATES = (
         constrained(pack("host", name="gpus")),
         [f"{TOP}: Forbidden: {KEPT}"],
         old=constrained(pack("rack", name="gpus")),
+        schema="spec.template.topologyConstraint.pack: Invalid value: the required level cannot change",
     ),
     Case(
         "another binding",
         constrained(pack("rack", name="other")),
         [f"{TOP}.topologyName: Forbidden: {KEPT}"],
         old=constrained(pack("rack", name="gpus")),
+        schema="spec.template.topologyConstraint.topologyName: Invalid value: cannot change: must stay as it was",
     ),
     Case(
         "a preference is added",
         constrained(on_clique=pack("rack", "host", "gpus")),
         [f"{ON_CLIQUE}: Forbidden: {KEPT}"],
         old=constrained(on_clique=pack("rack", name="gpus")),
+        schema=f"{CLIQUES}[0].topologyConstraint.pack: Invalid value: the preferred level cannot change",
     ),
     Case(
         "constraint added later",
         constrained(pack("zone", name="gpus"), pack("rack")),
         [f"{ON_GROUP}: Forbidden: cannot be added later"],
         old=constrained(pack("zone", name="gpus")),
+        schema=f"{GROUPS}[0].topologyConstraint: Invalid value: cannot be added or removed",
     ),
     Case(
         "constraint removed later",
         constrained(),
         [f"{TOP}: Forbidden: cannot be removed later"],
         old=constrained(pack("zone", name="gpus")),
+        schema="spec.template.topologyConstraint: Invalid value: cannot be added or removed",
     ),
     warned(
         "an old set with packDomain changes elsewhere",
@@ -243,6 +248,7 @@ UPDATES = (
         [f"{TOP}: Forbidden: {KEPT}"],
         old=OLD,
         legacy=True,
+        schema="spec.template.topologyConstraint.pack: Invalid value: the required level cannot change",
     ),
     warned("an old set gets the name it lacks", OLD, DEPRECATED, old=NAMELESS, facts=ON, legacy=True),
     Case(
@@ -262,6 +268,7 @@ UPDATES = (
         old=NAMELESS,
         facts=ON,
         legacy=True,
+        schema="spec.template.topologyConstraint.pack: Invalid value: the required level cannot change",
     ),
 )
 

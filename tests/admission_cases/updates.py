@@ -52,7 +52,7 @@ ALLOWED = (
     ),
     Case(
         "claims are the same",
-        a_set(resourceClaimTemplates=[claim_template()], resourceSharing=[share(namespace="")], replicas=2),
+        a_set(resourceClaimTemplates=[claim_template()], resourceSharing=[share()], replicas=2),
         old=a_set(resourceClaimTemplates=[claim_template()], resourceSharing=[share()]),
     ),
 )
@@ -63,12 +63,14 @@ REFUSED = (
         a_set(clique("a"), clique("b")),
         [f"{CLIQUES}[1].name: Forbidden: cliques cannot be added to a set, and b is new"],
         old=a_set(clique("a")),
+        schema=f"{CLIQUES}: Invalid value: cliques cannot be added or removed",
     ),
     Case(
         "a clique is removed",
         a_set(clique("a")),
         [f"{CLIQUES}: Forbidden: cliques cannot be removed from a set, and b is missing: give it 0 replicas"],
         old=a_set(clique("a"), clique("b")),
+        schema=f"{CLIQUES}: Invalid value: cliques cannot be added or removed",
     ),
     Case(
         "a clique is renamed",
@@ -78,6 +80,7 @@ REFUSED = (
             f"{CLIQUES}: Forbidden: cliques cannot be removed from a set, and a is missing: give it 0 replicas",
         ],
         old=a_set(clique("a")),
+        schema=f"{CLIQUES}: Invalid value: cliques cannot be added or removed",
     ),
     *(
         Case(
@@ -85,6 +88,7 @@ REFUSED = (
             a_set(clique("b"), clique("a"), cliqueStartupType=startup),
             [f'{CLIQUES}: Invalid value: ["b", "a"]: with {startup} the order must stay a, b'],
             old=a_set(clique("a"), clique("b"), cliqueStartupType=startup),
+            schema=f"{CLIQUES}: Invalid value: the order of cliques cannot change",
         )
         for startup in (IN_ORDER, EXPLICIT)
     ),
@@ -98,18 +102,21 @@ REFUSED = (
             )
         ],
         old=a_set(),
+        schema="spec.template.cliqueStartupType: Invalid value: cannot change: must stay as it was",
     ),
     Case(
         "another role",
         a_set(clique(roleName="y")),
         [f'{CLIQUES}[0].spec.roleName: Invalid value: "y": cannot change: must stay "x"'],
         old=a_set(clique(roleName="x")),
+        schema=f"{CLIQUES}[0].spec.roleName: Invalid value: cannot change: must stay as it was",
     ),
     Case(
         "another minimum",
         a_set(clique(replicas=3, minAvailable=2)),
         [f"{CLIQUES}[0].spec.minAvailable: Invalid value: 2: cannot change: must stay 3"],
         old=a_set(clique(replicas=3, minAvailable=3)),
+        schema=f"{CLIQUES}[0].spec.minAvailable: Invalid value: cannot change: must stay as it was",
     ),
     Case(
         "a minimum other than the one it had without saying",
@@ -127,12 +134,14 @@ REFUSED = (
             )
         ],
         old=a_set(clique(replicas=3, minAvailable=3)),
+        schema=f"{CLIQUES}[0].spec.minAvailable: Invalid value: cannot change: must stay as it was",
     ),
     Case(
         "another order of start",
         a_set(clique("a"), clique("b"), cliqueStartupType=EXPLICIT),
         [f'{CLIQUES}[1].spec.startsAfter: Invalid value: null: cannot change: must stay ["a"]'],
         old=a_set(clique("a"), clique("b", startsAfter=["a"]), cliqueStartupType=EXPLICIT),
+        schema=f"{CLIQUES}[1].spec.startsAfter: Invalid value: cannot change: must stay as it was",
     ),
     Case(
         "another scheduler",
@@ -155,36 +164,42 @@ REFUSED = (
             )
         ],
         old=a_set({**clique(), "resourceSharing": [share()]}),
+        schema=f"{CLIQUES}[0].resourceSharing: Invalid value: cannot change: must stay as it was",
     ),
     Case(
         "a group is added",
         a_set(groups=[group("g", "a")]),
         [f"{GROUPS}[0].name: Forbidden: scaling groups cannot be added to a set, and g is new"],
         old=a_set(),
+        schema=f"{GROUPS}: Invalid value: scaling groups cannot be added or removed",
     ),
     Case(
         "a group is removed",
         a_set(),
         [f"{GROUPS}: Forbidden: scaling groups cannot be removed from a set, and g is missing: give it 0 replicas"],
         old=a_set(groups=[group("g", "a")]),
+        schema=f"{GROUPS}: Invalid value: scaling groups cannot be added or removed",
     ),
     Case(
         "cliques of a group change places",
         a_set(clique("a"), clique("b"), groups=[group("g", "b", "a")]),
         [f'{GROUPS}[0].cliqueNames: Invalid value: ["b", "a"]: cannot change: must stay ["a", "b"]'],
         old=grouped(),
+        schema=f"{GROUPS}[0].cliqueNames: Invalid value: cannot change: must stay as it was",
     ),
     Case(
         "another minimum of a group",
         grouped(replicas=2, minAvailable=2),
         [f"{GROUPS}[0].minAvailable: Invalid value: 2: cannot change: must stay 1"],
         old=grouped(replicas=2),
+        schema=f"{GROUPS}[0].minAvailable: Invalid value: cannot change: must stay as it was",
     ),
     Case(
         "replicas of a group below its minimum",
         grouped(replicas=1, minAvailable=2),
         [f"{GROUPS}[0].minAvailable: Invalid value: 2: must be at most replicas (1), unless replicas is 0 (idle)"],
         old=grouped(replicas=3, minAvailable=2),
+        schema=f"{GROUPS}[0].replicas: Invalid value: replicas must be 0 (idle) or at least",
     ),
     Case(
         "a group shares later",
@@ -196,6 +211,7 @@ REFUSED = (
             )
         ],
         old=grouped(),
+        schema=f"{GROUPS}[0].resourceSharing: Invalid value: cannot change: must stay as it was",
     ),
     Case(
         "the set shares no more",
@@ -207,6 +223,7 @@ REFUSED = (
             )
         ],
         old=a_set(resourceSharing=[share()]),
+        schema="spec.template.resourceSharing: Invalid value: cannot change: must stay as it was",
     ),
     Case(
         "another claim template",
@@ -218,6 +235,7 @@ REFUSED = (
             )
         ],
         old=a_set(),
+        schema="spec.template.resourceClaimTemplates: Invalid value: cannot change: must stay as it was",
     ),
 )
 

@@ -45,7 +45,13 @@ def test_the_deprecated_domain_is_refused_in_new_sets_at_every_level(cluster: Ha
 
 
 def test_sets_with_the_deprecated_domain_can_be_updated(cluster: Harness, namespace: str) -> None:
-    obj = pcs({"topologyConstraint": {"pack": {"required": "rack"}}, "cliques": [clique(), clique("b")]})
+    new = {"pack": {"required": "host"}}
+    obj = pcs(
+        {
+            "topologyConstraint": {"pack": {"required": "rack"}},
+            "cliques": [clique(), clique("b") | {"topologyConstraint": new}],
+        }
+    )
     stored = create(cluster, namespace, obj)
     stored["spec"]["template"]["topologyConstraint"] = {"packDomain": "rack"}
     stored["spec"]["template"]["cliques"][1]["topologyConstraint"] = {"packDomain": "host"}

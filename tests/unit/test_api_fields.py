@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,13 +32,13 @@ lastErrors[].observedAt                 time!
 """
 AUTO_SCALING = """
                                         object
-.minReplicas                            int32
-.maxReplicas                            int32!
+.minReplicas                            int32     minimum=1
+.maxReplicas                            int32!    minimum=1
 .metrics                                []object  atomic
 """
 TOPOLOGY = """
 topologyConstraint                      object
-topologyConstraint.topologyName         string
+topologyConstraint.topologyName         string    maxLength=253
 topologyConstraint.pack                 object
 topologyConstraint.pack.required        string    minLength=1 maxLength=63 pattern
 topologyConstraint.pack.preferred       string    minLength=1 maxLength=63 pattern
@@ -49,17 +50,17 @@ rollingUpdate.maxUnavailable            int-or-string  minimum=1 pattern
 rollingUpdate.progressDeadline          string    pattern
 """
 SHARING = """
-resourceSharing                         []object
-resourceSharing[].name                  string!
-resourceSharing[].namespace             string
+resourceSharing                         []object  maxItems=32
+resourceSharing[].name                  string!   maxLength=63 pattern
+resourceSharing[].namespace             string    maxLength=63
 resourceSharing[].scope                 string!   enum=AllReplicas,PerReplica
 """
 GROUP_SHARING = f"""{SHARING}
 resourceSharing[].filter                object
-resourceSharing[].filter.childCliqueNames           []string
+resourceSharing[].filter.childCliqueNames           []string    maxItems=256
 """
 SET_SHARING = f"""{GROUP_SHARING}
-resourceSharing[].filter.childScalingGroupNames     []string
+resourceSharing[].filter.childScalingGroupNames     []string    maxItems=256
 """
 
 
@@ -72,45 +73,49 @@ CLIQUE_SPEC = f"""
 spec                                    object!
 spec.roleName                           string
 spec.podSpec                            object!
-spec.replicas                           int32     minimum=0
-spec.minAvailable                       int32
+spec.replicas                           int32     minimum=0 maximum=10000
+spec.minAvailable                       int32     minimum=1
 spec.startsAfter                        []string
 {under("spec.autoScalingConfig", AUTO_SCALING)}
 """
+# Rules that compare cliques with each other need limits.
+CLIQUE_SPEC_IN_A_SET = re.sub(
+    "(roleName.*)", r"\1 maxLength=253", re.sub("(startsAfter.*)", r"\1 maxItems=256", CLIQUE_SPEC)
+)
 
 STARTUP_TYPES = "CliqueStartupTypeAnyOrder,CliqueStartupTypeInOrder,CliqueStartupTypeExplicit"
 
 FIELDS = {
     "PodCliqueSet": f"""
 spec                                    object!
-spec.replicas                           int32     default=0 minimum=0
+spec.replicas                           int32     default=0 minimum=0 maximum=10000
 spec.updateStrategy                     object
 spec.updateStrategy.type                string    default=RollingRecreate enum=RollingRecreate,OnDelete
 spec.template                           object!
-spec.template.cliques                   []object! key=name
-spec.template.cliques[].name            string!
+spec.template.cliques                   []object! key=name minItems=1 maxItems=256
+spec.template.cliques[].name            string!   maxLength=63 pattern
 spec.template.cliques[].labels          {{}}string
 spec.template.cliques[].annotations     {{}}string
 {under("spec.template.cliques[].", TOPOLOGY)}
 {under("spec.template.cliques[].", SHARING)}
 {under("spec.template.cliques[].", ROLLING_UPDATE)}
-{under("spec.template.cliques[].", CLIQUE_SPEC)}
+{under("spec.template.cliques[].", CLIQUE_SPEC_IN_A_SET)}
 spec.template.cliqueStartupType         string    default=CliqueStartupTypeAnyOrder enum={STARTUP_TYPES}
 spec.template.priorityClassName         string
 spec.template.headlessServiceConfig     object
 spec.template.headlessServiceConfig.publishNotReadyAddresses    boolean     default=true
 {under("spec.template.", TOPOLOGY)}
-spec.template.terminationDelay          string    pattern
-spec.template.resourceClaimTemplates    []object
-spec.template.resourceClaimTemplates[].name             string!
+spec.template.terminationDelay          string    maxLength=64 pattern
+spec.template.resourceClaimTemplates    []object  key=name
+spec.template.resourceClaimTemplates[].name             string!     maxLength=63 pattern
 spec.template.resourceClaimTemplates[].templateSpec     object!
 {under("spec.template.", SET_SHARING)}
-spec.template.podCliqueScalingGroups                    []object
-spec.template.podCliqueScalingGroups[].name             string!
-spec.template.podCliqueScalingGroups[].cliqueNames      []string!
+spec.template.podCliqueScalingGroups                    []object    key=name maxItems=128
+spec.template.podCliqueScalingGroups[].name             string!     maxLength=63 pattern
+spec.template.podCliqueScalingGroups[].cliqueNames      []string!   set minItems=1 maxItems=256
 spec.template.podCliqueScalingGroups[].annotations      {{}}string
-spec.template.podCliqueScalingGroups[].replicas         int32       default=1 minimum=0
-spec.template.podCliqueScalingGroups[].minAvailable     int32       default=1
+spec.template.podCliqueScalingGroups[].replicas         int32       default=1 minimum=0 maximum=10000
+spec.template.podCliqueScalingGroups[].minAvailable     int32       default=1 minimum=1
 {under("spec.template.podCliqueScalingGroups[].scaleConfig", AUTO_SCALING)}
 {under("spec.template.podCliqueScalingGroups[].", GROUP_SHARING)}
 {under("spec.template.podCliqueScalingGroups[].", TOPOLOGY)}
@@ -165,8 +170,8 @@ status.updateProgress.readyPodsSelectedToUpdate.completed           []string
 """,
     "PodCliqueScalingGroup": f"""
 spec                                    object!
-spec.replicas                           int32     default=1 minimum=0
-spec.minAvailable                       int32     default=1
+spec.replicas                           int32     default=1 minimum=0 maximum=10000
+spec.minAvailable                       int32     default=1 minimum=1
 spec.cliqueNames                        []string!
 status                                  object
 status.replicas                         int32
@@ -190,11 +195,11 @@ status.updateProgress.readyReplicaIndicesSelectedToUpdate.completed     []int32
 """,
     "ClusterTopologyBinding": f"""
 spec                                    object!
-spec.levels                             []object! minItems=1
+spec.levels                             []object! minItems=1 maxItems=64
 spec.levels[].domain                    string!   minLength=1 maxLength=63 pattern
 spec.levels[].key                       string!   minLength=1 maxLength=63 pattern
-spec.schedulerTopologyBindings                          []object
-spec.schedulerTopologyBindings[].schedulerName          string!
+spec.schedulerTopologyBindings                          []object    maxItems=64
+spec.schedulerTopologyBindings[].schedulerName          string!     maxLength=253
 spec.schedulerTopologyBindings[].topologyReference      string!
 status                                  object
 status.observedGeneration               int64
@@ -254,12 +259,12 @@ def rows(path: str, node: dict[str, Any], required: bool) -> Iterator[str]:
     kind = "int-or-string" if leaf.get("x-kubernetes-int-or-string") else str(kind)
     facts = [
         f"{key}={json.dumps(node[key]).strip(chr(34))}"
-        for key in ("default", "minimum", "minLength", "maxLength", "minItems")
+        for key in ("default", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
         if key in node
     ]
     facts += [f"enum={','.join(node['enum'])}"] if "enum" in node else []
     facts += [f"key={','.join(node['x-kubernetes-list-map-keys'])}"] if "x-kubernetes-list-map-keys" in node else []
-    facts += ["atomic"] if node.get("x-kubernetes-list-type") == "atomic" else []
+    facts += [kind_of for kind_of in ("atomic", "set") if node.get("x-kubernetes-list-type") == kind_of]
     facts += ["pattern"] if "pattern" in node else []
     yield " ".join([path, prefix + kind + "!" * required, *sorted(facts)])
     if not path.endswith(EMBEDDED):
@@ -289,7 +294,7 @@ def test_every_field_is_explained(kind: str) -> None:
     def unexplained(path: str, node: dict[str, Any]) -> Iterator[str]:
         if not node.get("description", "").strip() and not path.endswith(".metadata"):
             yield path
-        if not path.endswith(EMBEDDED):
+        if not path.endswith((*EMBEDDED, ".metadata")):
             for name, child in node.get("items", node).get("properties", {}).items():
                 yield from unexplained(f"{path}.{name}", child)
 

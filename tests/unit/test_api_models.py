@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from grove.api.base import Condition, Resource, cel, find_condition
+from grove.api.base import Condition, Resource, find_condition
+from grove.api.cel import cel
 from grove.api.clustertopologybinding import ClusterTopologyBinding, TopologyDomain
 from grove.api.podclique import PodClique, PodCliqueSpec
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup

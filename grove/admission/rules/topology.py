@@ -9,7 +9,6 @@ from typing import Any
 from grove.admission import formats
 from grove.admission.facts import Facts
 from grove.admission.fields import ErrorKind, Field, FieldError, Finding, cliques, constraints, group_of, scaling_groups
-from grove.admission.rules.updates import same
 
 
 def constraint_shape(root: Field) -> Iterator[Finding]:
@@ -181,8 +180,11 @@ def _level(constraint: Field, needed: bool) -> Field:
 
 
 def _domains(constraint: Field) -> list[Field]:
-    fields = (constraint["packDomain"], constraint["pack"]["required"], constraint["pack"]["preferred"])
-    return [field for field in fields if field.given]
+    return [field for field in _fields_of_levels(constraint) if field.given]
+
+
+def _fields_of_levels(constraint: Field) -> tuple[Field, Field, Field]:
+    return constraint["packDomain"], constraint["pack"]["required"], constraint["pack"]["preferred"]
 
 
 def _changed(new: Field, old: Field) -> Iterator[tuple[Field, Field]]:
@@ -195,7 +197,7 @@ def _changed(new: Field, old: Field) -> Iterator[tuple[Field, Field]]:
         pairs += [(member, before[name]) for member in members(new) if (name := member["name"].text) in before]
     for after, earlier in pairs:
         constraint, had = after["topologyConstraint"], earlier["topologyConstraint"]
-        if not same(constraint.value, had.value):
+        if constraint.given != had.given or _parts(constraint) != _parts(had):
             yield constraint, had
 
 
@@ -210,28 +212,26 @@ def _refused(changed: Sequence[tuple[Field, Field]], *, repair: bool) -> Iterato
 
 
 def _first_difference(after: Field, before: Field) -> Field:
-    same_name = same(after["topologyName"].value, before["topologyName"].value)
-    return after if same_name else after["topologyName"]
+    return after if _parts(after)[0] == _parts(before)[0] else after["topologyName"]
+
+
+def _parts(constraint: Field) -> tuple[Any, Any, Any, Any]:
+    """The name of the binding, packDomain, the required and the preferred level; an empty one is none."""
+    fields = (constraint["topologyName"], *_fields_of_levels(constraint))
+    name, old, required, preferred = (field.value or None for field in fields)
+    return name, old, required, preferred
 
 
 def _migrated(after: Field, before: Field) -> bool:
-    return (
-        before["packDomain"].given
-        and not after["packDomain"].given
-        and after["pack"]["required"].value == before["packDomain"].value
-        and same(_rest(after), _rest(before))
-    )
+    """Whether all that changed is that packDomain is called pack.required now."""
+    name, old, _, preferred = _parts(before)
+    return old is not None and _parts(after) == (name, None, old, preferred)
 
 
 def _gains_name(after: Field, before: Field) -> bool:
-    """Whether all that changed is that there is a topologyName now."""
-    if before["topologyName"].value or not after["topologyName"].value or not before["packDomain"].given:
-        return False
-    return same({**after.value, "topologyName": None}, before.value)
-
-
-def _rest(constraint: Field) -> list[Any]:
-    return [constraint["topologyName"].value, constraint["pack"]["preferred"].value]
+    """Whether all that changed is that an old constraint has a topologyName now."""
+    name, *levels = _parts(before)
+    return name is None and levels[0] is not None and _parts(after)[0] is not None and [*_parts(after)[1:]] == levels
 
 
 def _lacks_name(old: Field) -> bool:

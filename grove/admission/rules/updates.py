@@ -98,7 +98,9 @@ def _cannot_change(old: Any) -> str:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values mean the same: an absent field is as good as a null, an empty text or an empty list."""
+    """Whether two values mean the same: an absent one is as good as a null, an empty text or an empty list."""
+    if one in (None, "", []) and other in (None, "", []):
+        return True
     pending: list[tuple[Any, Any]] = [(one, other)]
     while pending:
         left, right = pending.pop()
@@ -106,13 +108,9 @@ def same(one: Any, other: Any) -> bool:
             pending += [(left.get(key), right.get(key)) for key in left.keys() | right.keys()]
         elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
             pending += zip(left, right, strict=True)
-        elif left is not right and (left != right or type(left) is not type(right)) and not _nothing(left, right):
+        elif left is not right and (left != right or type(left) is not type(right)):
             return False
     return True
-
-
-def _nothing(*values: Any) -> bool:
-    return all(value is None or value == "" or value == [] for value in values)
 
 
 def _names(members: Sequence[Field]) -> list[str]:
