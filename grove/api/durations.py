@@ -24,3 +24,10 @@ def parse_duration(text: str) -> timedelta:
     if not digits or "".join(number + unit for number, unit in parts) != digits:
         raise ValueError(f"{text!r} is not a duration: write e.g. 4h, 1m30s or 500ms")
     return sign * sum((timedelta(seconds=float(number) * _SECONDS[unit]) for number, unit in parts), timedelta(0))
+
+
+def format_duration(seconds: float) -> str:
+    """Write a duration in whole seconds, the way people write it: `4h`, `1m30s`, `10s`, `0s`."""
+    left = max(round(seconds), 0)
+    parts = ((left // 3600, "h"), (left % 3600 // 60, "m"), (left % 60, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"

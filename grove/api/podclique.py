@@ -121,8 +121,14 @@ class PodCliqueStatus(KubeModel):
     )
     conditions: tuple[Condition, ...] = Field(
         default=(),
-        description="PodCliqueScheduled, MinAvailableBreached, and StartupReleased where it starts after others.",
+        description=(
+            "PodCliqueScheduled, MinAvailableBreached, GangTerminationInProgress, and StartupReleased where it starts "
+            "after others."
+        ),
         json_schema_extra=CONDITION_LIST,
+    )
+    pods_terminated_until: Time | None = Field(
+        default=None, description="Pods created up to then are replaced: their gang was terminated."
     )
     current_pod_clique_set_generation_hash: str | None = Field(
         default=None, description="The set's template that all pods run."

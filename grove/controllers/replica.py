@@ -7,11 +7,13 @@ from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, 
 from grove.controllers.routing import AT_ONCE, ReplicaKey, Wake
 from grove.controllers.scheduling import Scheduling
 from grove.controllers.startup import Startup
+from grove.controllers.termination import Terminator
 from grove.controllers.world import World
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
 from grove.plan.podgang import GangPlan
 from grove.plan.replica import plan_children, plan_gangs
 from grove.plan.template import Template
+from grove.plan.termination import TerminationPlan, plan_terminations
 from grove.runtime.queue import Done
 from grove.runtime.writes import Create, Patch, Write
 
@@ -38,6 +40,7 @@ class ReplicaReconciler:
         self._wake = wake
         self._scheduling = scheduling
         self._startup = startup
+        self._terminator = Terminator(world, actor)
         self.failures: dict[ReplicaKey, list[Failure]] = {}
 
     async def reconcile(self, key: ReplicaKey) -> Done:
@@ -54,14 +57,23 @@ class ReplicaReconciler:
         released, text_due = await self._startup.release(template, replica)
         outcome.add(released)
         start = time.thread_time()
-        plans = self._plan_gangs(template, replica)
+        terminations = self._plan_terminations(template, replica)
+        cost += time.thread_time() - start
+        outcome.add(await self._terminator.carry_out(template, replica, terminations.now))
+        start = time.thread_time()
+        plans = self._plan_gangs(template, replica, terminations)
         cost += time.thread_time() - start
         carried_out, again_after = await self._carry_out(template, replica, plans)
         outcome.add(carried_out)
         self._remember(key, outcome.failures)
-        return Done(earliest(self._due(namespace, plans), text_due, again_after, outcome.finish()), cost)
+        waits = (self._due(namespace, plans), terminations.again_after, text_due, again_after, outcome.finish())
+        return Done(earliest(*waits), cost)
 
-    def _plan_gangs(self, template: Template, replica: int) -> dict[str, GangPlan]:
+    def _plan_terminations(self, template: Template, replica: int) -> TerminationPlan:
+        snapshot = self._world.replica_snapshot(template, replica)
+        return plan_terminations(template, replica, snapshot.podcliques, snapshot.scaling_groups, time.time())
+
+    def _plan_gangs(self, template: Template, replica: int, terminations: TerminationPlan) -> dict[str, GangPlan]:
         snapshot = self._world.replica_snapshot(template, replica)
         return plan_gangs(
             template,
@@ -70,6 +82,7 @@ class ReplicaReconciler:
             hurry=lambda gang: self._patience.spent((template.namespace, gang)),
             now=now_text(),
             place=self._scheduling.place(template, replica, snapshot),
+            due=terminations.due,
         )
 
     async def _carry_out(
@@ -93,11 +106,14 @@ class ReplicaReconciler:
         for name, plan in plans.items():
             gang = self._world.podgangs.get(template.namespace, name)
             if plan.status is not None and gang is not None and name not in broken:
-                body = {"metadata": {"resourceVersion": str(gang.resource_version)}, "status": plan.status}
+                body = {"metadata": {"resourceVersion": str(gang.resource_version)}, "status": plan.status.status}
                 statuses.append(Patch(PODGANG, gang.namespace, name, body, "status", gang.uid))
         done = await self._actor.act(regarding, statuses)
         broken |= {failure.name for failure in done.failures}
         outcome.add(done)
+        for name, plan in plans.items():
+            for notice in plan.status.notices if plan.status is not None and name not in broken else ():
+                self._actor.event(*regarding, "Warning", notice.reason, notice.message)
         gates = [
             gate
             for name, plan in plans.items()

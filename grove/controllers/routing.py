@@ -10,6 +10,7 @@ from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podgang import PodGang
 from grove.controllers.world import Child, World
+from grove.plan.breach import breach_of, terminated_until
 from grove.plan.observed import PodView
 from grove.plan.progress import current_replica, under_way, updating
 from grove.plan.template import Template
@@ -143,6 +144,8 @@ class Router:
         more = old is None or new is None or _beyond_status(old, new)
         if more or not self._world.taking:
             self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE if more else SOON)
+        if old is not None and new is not None and not more:
+            self._podclique_judged(old, new)
         for seen in _sightings(old, new):
             group = seen.labels.get(labels.SCALING_GROUP)
             if group is not None:
@@ -151,6 +154,13 @@ class Router:
                 self._wake_set(seen, LATER)
             if more:
                 self._wake_replica(seen, AT_ONCE)
+
+    def _podclique_judged(self, old: PodClique, new: PodClique) -> None:
+        """Wake who reads a status: the gang's pass for what it tells, the PodClique's own when its pods are to go."""
+        if terminated_until(old) != terminated_until(new):
+            self._wake.podclique((new.namespace, new.name), AT_ONCE)
+        if (breach_of(old), old.status.last_errors) != (breach_of(new), new.status.last_errors):
+            self._wake_replica(new, SOON)
 
     def _podgang_changed(self, old: PodGang | None, new: PodGang | None) -> None:
         podgang = new or old

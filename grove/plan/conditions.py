@@ -1,6 +1,6 @@
 """Conditions (metav1.Condition semantics): merged by type, lastTransitionTime moves only when the status flips."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,17 +19,30 @@ class Want:
         return "Unknown" if self.status is None else str(self.status)
 
 
-def merged(live: Iterable[dict[str, Any]], wanted: Sequence[Want], now: str) -> list[dict[str, Any]]:
-    """The conditions list with `wanted` put in; types of others stay as they are, in their place. `now` is RFC 3339."""
+def merged(
+    live: Iterable[dict[str, Any]], wanted: Sequence[Want], now: str, dropping: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """The conditions list with `wanted` put in; types of others stay as they are, in their place. `now` is RFC 3339.
+
+    Types in `dropping` that are not wanted go.
+    """
     pending = {want.type: want for want in wanted}
     result = []
     for condition in live:
         want = pending.pop(condition.get("type", ""), None)
-        result.append(condition if want is None else _updated(condition, want, now))
+        if want is not None:
+            result.append(_updated(condition, want, now))
+        elif condition.get("type") not in dropping:
+            result.append(condition)
     return result + [_updated({}, want, now) for want in pending.values()]
 
 
-def is_true(conditions: Iterable[dict[str, Any]], kind: str) -> bool:
+def find(conditions: Iterable[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
+    """The condition of that type, {} when there is none."""
+    return next((condition for condition in conditions if condition.get("type") == kind), {})
+
+
+def is_true(conditions: Iterable[Mapping[str, Any]], kind: str) -> bool:
     """True when the condition of that type is there with status True."""
     return any(condition.get("type") == kind and condition.get("status") == "True" for condition in conditions)
 

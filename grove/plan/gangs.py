@@ -11,6 +11,7 @@ from grove.api import names
 from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podcliqueset import PodCliqueScalingGroupConfig
+from grove.plan.breach import remaining
 from grove.plan.observed import PodView
 from grove.plan.podclique import wanted_pods
 from grove.plan.template import Template, min_available
@@ -44,7 +45,9 @@ class GroupState:
     member: Member
     exists: bool
     pods: tuple[PodView, ...] = ()
-    """active pods that carry the gang's label, sorted by name"""
+    """active pods that carry the gang's label and do not go with a terminated gang, sorted by name"""
+    live: PodClique | None = None
+    """the PodClique, when it exists"""
 
     @property
     def whole(self) -> bool:
@@ -132,8 +135,9 @@ def observe(gang: Gang, view: ReplicaView) -> GangState:
     for member in gang.members:
         podclique = view.podcliques.get(member.podclique)
         pods = view.pods.get(podclique.uid, ()) if podclique is not None else ()
-        mine = sorted((pod for pod in pods if pod.active and pod.gang == gang.name), key=lambda pod: pod.name)
-        groups.append(GroupState(member, podclique is not None, tuple(mine)))
+        pods = remaining(podclique, pods) if podclique is not None else ()
+        mine = sorted((pod for pod in pods if pod.gang == gang.name), key=lambda pod: pod.name)
+        groups.append(GroupState(member, podclique is not None, tuple(mine), podclique))
     return GangState(gang, tuple(groups))
 
 

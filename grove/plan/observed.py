@@ -47,6 +47,8 @@ class PodView:
     """condition PodScheduled is True"""
     schedule_gated: bool
     """condition PodScheduled is False with reason SchedulingGated"""
+    refusal: str
+    """why a scheduler found no node: message of condition PodScheduled; "" while gated, scheduled or not looked at"""
     ready: bool
     """condition Ready is True"""
     ready_since: float
@@ -85,11 +87,13 @@ class PodView:
         notes: dict[str, str] = metadata.get("annotations") or {}
         scheduled = schedule_gated = ready = False
         ready_since = 0.0
+        refusal = ""
         for condition in status.get("conditions") or ():
             kind, value = condition.get("type"), condition.get("status")
             if kind == "PodScheduled":
                 scheduled = value == "True"
                 schedule_gated = value == "False" and condition.get("reason") == "SchedulingGated"
+                refusal = "" if scheduled or schedule_gated else condition.get("message") or ""
             elif kind == "Ready":
                 ready = value == "True"
                 ready_since = _epoch(condition.get("lastTransitionTime")) if ready else 0.0
@@ -117,6 +121,7 @@ class PodView:
             deleting=bool(metadata.get("deletionTimestamp")),
             scheduled=scheduled,
             schedule_gated=schedule_gated,
+            refusal=refusal,
             ready=ready,
             ready_since=ready_since,
             errored=errored,

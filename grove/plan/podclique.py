@@ -7,6 +7,7 @@ from grove.api import labels, names
 from grove.api.labels import ConditionType, Reason
 from grove.api.podclique import PodClique
 from grove.plan.adoption import adopted_hash
+from grove.plan.breach import breach_conditions, remaining
 from grove.plan.conditions import Want, merged
 from grove.plan.diff import covers, replacement
 from grove.plan.kinds import PODCLIQUE
@@ -56,12 +57,14 @@ def podclique_status(
     *,
     suspended: bool = False,
 ) -> dict[str, Any]:
-    """The status a PodClique should show (API doc 1.8). Pods that ended or are being deleted count nowhere.
+    """The status a PodClique should show (API doc 1.8).
+
+    Pods count nowhere that ended, are being deleted, or go with a terminated gang.
 
     `more` are conditions that only some PodCliques have. `suspended`: an update is at work on the PodClique, or on its
     scaling group (`progress.updating`), so that nothing is a breach. `now` is RFC 3339.
     """
-    present = [pod for pod in pods if pod.active]
+    present = remaining(podclique, pods)
     target = podclique.labels.get(labels.POD_TEMPLATE_HASH, "")
     live = podclique.wire.get("status") or {}
     status: dict[str, Any] = {
@@ -80,8 +83,11 @@ def podclique_status(
         status |= _update_fields(podclique, status, template, now)
     arrived = "currentPodTemplateHash" in status
     suspended = suspended and not (arrived and status["readyReplicas"] >= wanted_pods(podclique))
-    own = _conditions(podclique, present, status["scheduledReplicas"], suspended=suspended)
-    status["conditions"] = merged(live.get("conditions") or (), [*own, *more], now)
+    minimum = 0 if idle(podclique) else podclique.spec.min_available or 1
+    conditions = live.get("conditions") or ()
+    breach = breach_conditions(conditions, present, minimum, suspended=suspended)
+    wanted = [_scheduled(status["scheduledReplicas"], minimum), *breach, *more]
+    status["conditions"] = merged(conditions, wanted, now, dropping=(ConditionType.GANG_TERMINATION_IN_PROGRESS,))
     return status
 
 
@@ -169,32 +175,11 @@ def _stale(live: PodClique, desired: dict[str, Any], key: str) -> bool:
     return key == "podSpec" and hashes[0] != hashes[1]
 
 
-def _conditions(podclique: PodClique, present: Sequence[PodView], scheduled: int, *, suspended: bool) -> list[Want]:
-    minimum = 0 if idle(podclique) else podclique.spec.min_available or 1
+def _scheduled(scheduled: int, minimum: int) -> Want:
     enough = scheduled >= minimum
-    return [
-        Want(
-            ConditionType.POD_CLIQUE_SCHEDULED,
-            enough,
-            Reason.SUFFICIENT_SCHEDULED_PODS if enough else Reason.INSUFFICIENT_SCHEDULED_PODS,
-            f"{scheduled} pods are scheduled, at least {minimum} are needed",
-        ),
-        _SUSPENDED if suspended else _breach(present, scheduled, minimum),
-    ]
-
-
-_SUSPENDED = Want(
-    ConditionType.MIN_AVAILABLE_BREACHED, None, Reason.UPDATE_IN_PROGRESS, "pods are being replaced by the update"
-)
-
-
-def _breach(present: Sequence[PodView], scheduled: int, minimum: int) -> Want:
-    kind = ConditionType.MIN_AVAILABLE_BREACHED
-    if scheduled < minimum:
-        text = f"{scheduled} pods are scheduled, at least {minimum} are needed"
-        return Want(kind, True, Reason.SCHEDULED_REPLICAS_BELOW_MIN_AVAILABLE, text)
-    bad = sum(pod.scheduled and (pod.errored or pod.started_not_ready) for pod in present)
-    text = f"{scheduled - bad} pods are ready or starting, at least {minimum} are needed"
-    if scheduled - bad < minimum:
-        return Want(kind, True, Reason.INSUFFICIENT_READY_PODS, text)
-    return Want(kind, False, Reason.SUFFICIENT_READY_PODS, text)
+    return Want(
+        ConditionType.POD_CLIQUE_SCHEDULED,
+        enough,
+        Reason.SUFFICIENT_SCHEDULED_PODS if enough else Reason.INSUFFICIENT_SCHEDULED_PODS,
+        f"{scheduled} pods are scheduled, at least {minimum} are needed",
+    )

@@ -22,6 +22,9 @@ from grove.runtime.writes import Delete, Write
 _PHASES = frozenset(PodGangPhase)
 """What the schema of podGangStatuses allows; a PodGang's own phase may be any word that some scheduler wrote."""
 
+_WITH_CONDITIONS = 100
+"""Gangs whose conditions a set's status shows: those of thousands would not fit into one object."""
+
 
 @dataclass(slots=True)
 class SetSnapshot:
@@ -73,10 +76,7 @@ def podcliqueset_status(
         "availableReplicas": sum(replica.available for replica in health),
         "updatedReplicas": sum(replica.available and replica.updated for replica in health),
         "hpaPodSelector": names.podcliqueset_selector(template.name),
-        "podGangStatuses": [
-            {"name": name, "phase": gang.status.phase if gang.status.phase in _PHASES else PodGangPhase.PENDING.value}
-            for name, gang in sorted(snapshot.podgangs.items())
-        ],
+        "podGangStatuses": _gang_statuses(snapshot.podgangs),
         "lastErrors": list(errors),
     }
     reached = _reached(health, template)
@@ -90,6 +90,18 @@ def podcliqueset_status(
         live = (template.pcs.wire.get("status") or {}).get("conditions") or ()
         status["conditions"] = merged(live, [update.condition], now)
     return status
+
+
+def _gang_statuses(podgangs: Mapping[str, PodGang]) -> list[dict[str, Any]]:
+    """Phase and conditions of each gang by name; conditions of the first hundred only, those that run come last."""
+    shown = sorted(podgangs, key=lambda name: (podgangs[name].status.phase == PodGangPhase.RUNNING, name))
+    entries = []
+    for place, name in enumerate(shown):
+        phase = podgangs[name].status.phase
+        entry: dict[str, Any] = {"name": name, "phase": phase if phase in _PHASES else PodGangPhase.PENDING.value}
+        conditions = (podgangs[name].wire.get("status") or {}).get("conditions")
+        entries.append(entry | {"conditions": conditions} if conditions and place < _WITH_CONDITIONS else entry)
+    return sorted(entries, key=lambda entry: str(entry["name"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from grove.api import labels, names
 from grove.api.labels import Env
 from grove.api.podclique import PodClique
 from grove.plan.adoption import translated
+from grove.plan.breach import remaining, terminated_until
 from grove.plan.children import with_env
 from grove.plan.init_container import Hold
 from grove.plan.kinds import POD
@@ -65,7 +66,10 @@ def plan_pods(
         return PodPlan()
     wanted = wanted_pods(podclique)
     seen = list(pods)
-    slots, surplus = _slots([pod for pod in seen if pod.active])
+    slots, surplus = _slots(remaining(podclique, seen))
+    until = terminated_until(podclique)
+    terminated = [pod for pod in seen if pod.active and pod.created <= until]
+    held = {pod.index for pod in terminated}
     victims = (
         surplus
         + scale_in_order(slots.values(), podclique.labels.get(labels.POD_TEMPLATE_HASH, ""))[
@@ -81,6 +85,8 @@ def plan_pods(
     for pod in gone:
         left.setdefault(pod.index, []).append(pod)
     for index in _lowest_free(slots, wanted - len(slots)):
+        if index in held:
+            continue  # the successor comes when the delete is done
         before = left.get(index, [])
         wait = max((_refill_wait(pod, now) for pod in before), default=0.0)
         if wait > 0:
@@ -103,6 +109,7 @@ def plan_pods(
         draining = len({pod.index for pod in gone if pod.deleting} - set(kept)) + len(victims)
         down = max(draining, wanted - len(kept))
         deletes += [delete(pod) for pod in stale_pods_to_go(podclique, kept.values(), down, roll)]
+    deletes += [_delete(pod, "its gang was terminated") for pod in terminated]
     relabels = [patch for pod in slots.values() if (patch := _relabel(pod, podclique)) is not None]
     return PodPlan((*creates, *deletes, *relabels), min(waits, default=None))
 

@@ -9,6 +9,7 @@ from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podgang import PodGang
 from grove.plan import children
 from grove.plan.gangs import GangState, ReplicaView, expected_gangs, live_group_replicas, observe
+from grove.plan.gangstatus import Due, Surroundings
 from grove.plan.kinds import AUTOSCALER, SERVICE
 from grove.plan.observed import PodView
 from grove.plan.placement import Placement
@@ -70,21 +71,18 @@ def plan_gangs(
     hurry: Callable[[str], bool],
     now: str,
     place: Place = lambda *_: Placement(),
+    due: Mapping[str, Due] | None = None,
 ) -> dict[str, GangPlan]:
-    """The plan of every gang of a replica, by gang name; `hurry` is asked per gang (see `plan_gang`)."""
+    """The plan of every gang of a replica, by gang name; `hurry` is asked per gang (see `plan_gang`).
+
+    `due` are the gang terminations that are running down (see `termination`).
+    """
     if replica >= template.replicas:
         return {}
     view = view_of(template, replica, snapshot)
     states = {gang.name: observe(gang, view) for gang in expected_gangs(template, replica, view)}
-    return {
-        name: plan_gang(
-            template,
-            state,
-            states.get(state.gang.base),
-            snapshot.podgangs.get(name),
-            hurry=hurry(name),
-            now=now,
-            placement=place(state, states),
-        )
-        for name, state in states.items()
-    }
+    plans = {}
+    for name, state in states.items():
+        around = Surroundings(states.get(state.gang.base), place(state, states), due or {})
+        plans[name] = plan_gang(template, state, around, snapshot.podgangs.get(name), hurry=hurry(name), now=now)
+    return plans

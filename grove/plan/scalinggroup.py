@@ -10,6 +10,7 @@ from grove.api.labels import ConditionType, Reason
 from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podcliqueset import PodCliqueScalingGroupConfig
+from grove.plan.breach import termination_message
 from grove.plan.children import member_podclique
 from grove.plan.conditions import Want, merged
 from grove.plan.diff import covers
@@ -132,7 +133,10 @@ def scaling_group_status(
         "availableReplicas": sum(replica.available for replica in health),
         "updatedReplicas": sum(replica.updated for replica in health),
         "conditions": merged(
-            have.get("conditions") or (), [_SUSPENDED if at_work else _breach(scaling_group, healthy)], now
+            have.get("conditions") or (),
+            _conditions(scaling_group, healthy, live.values(), suspended=at_work),
+            now,
+            dropping=(ConditionType.GANG_TERMINATION_IN_PROGRESS,),
         ),
     }
     if arrived:
@@ -179,6 +183,17 @@ def _runs_generation(podclique: PodClique | None, template: Template) -> bool:
 _SUSPENDED = Want(
     ConditionType.MIN_AVAILABLE_BREACHED, None, Reason.UPDATE_IN_PROGRESS, "replicas are being replaced by the update"
 )
+
+
+def _conditions(
+    scaling_group: PodCliqueScalingGroup, healthy: int, cliques: Iterable[PodClique], *, suspended: bool
+) -> list[Want]:
+    """MinAvailableBreached, and GangTerminationInProgress while the group is to come back from a termination."""
+    breach = _SUSPENDED if suspended else _breach(scaling_group, healthy)
+    text = next((text for clique in cliques if (text := termination_message(clique))), "")
+    if breach.status is False or not text:
+        return [breach]
+    return [breach, Want(ConditionType.GANG_TERMINATION_IN_PROGRESS, True, Reason.GANG_TERMINATION_ACTIVE, text)]
 
 
 def _breach(scaling_group: PodCliqueScalingGroup, healthy: int) -> Want:

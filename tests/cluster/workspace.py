@@ -84,6 +84,7 @@ class Workspace:
         self._watching = _WatchingClient(cluster.kubeconfig)
         self._fences = 0
         self._rooms: list[str] = []
+        self._lost: list[str] = []
         self._held: set[tuple[str, str]] = set()
 
     # -- objects -------------------------------------------------------------------------------------------------
@@ -195,6 +196,21 @@ class Workspace:
             node = f"node-{number % nodes}"
             self._set_room(node, self.namespace)
             self._rooms.append(node)
+
+    def lose(self, pod: Object) -> None:
+        """Delete a pod; its node takes no other pod that waits for a room."""
+        node = pod["spec"]["nodeName"]
+        self._set_room(node, None)
+        self._rooms.remove(node)
+        self._lost.append(node)
+        self.delete("pod", pod["metadata"]["name"])
+
+    def restore_rooms(self) -> None:
+        """The nodes of lost pods take pods again."""
+        for node in self._lost:
+            self._set_room(node, self.namespace)
+        self._rooms += self._lost
+        self._lost.clear()
 
     def close_rooms(self) -> None:
         """No node takes such pods any more; those that run go on."""

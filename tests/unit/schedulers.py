@@ -10,6 +10,7 @@ from grove.admission import default, validate
 from grove.admission.fields import Field
 from grove.api import labels
 from grove.api.podgang import PodGang
+from grove.plan.gangstatus import Surroundings
 from grove.plan.podgang import plan_gang
 from grove.runtime.resources import ResourceType
 from grove.runtime.writes import Create, Delete, Patch, Write
@@ -79,7 +80,7 @@ def filled(obj: Object, scaled: Mapping[str, int] | None = None, *, joined: bool
 def podgang(paper: Paper, gang: str, **spec: Any) -> PodGang:
     """The PodGang of a gang as it is stored; `spec` replaces fields of its spec."""
     state = paper.state(gang)
-    (write,) = plan_gang(paper.template, state, None, None, hurry=True, now=NOW).spec
+    (write,) = plan_gang(paper.template, state, Surroundings(), None, hurry=True, now=NOW).spec
     assert isinstance(write, Create)
     wire = stored(write.body)
     wire["spec"] |= spec

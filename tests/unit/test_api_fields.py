@@ -152,6 +152,7 @@ status.observedGeneration               int64
 {under("status.", LAST_ERRORS)}
 status.replicas                         int32
 status.readyReplicas                    int32     default=0
+status.podsTerminatedUntil              time
 status.updatedReplicas                  int32     default=0
 status.scheduleGatedReplicas            int32     default=0
 status.scheduledReplicas                int32     default=0

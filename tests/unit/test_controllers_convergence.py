@@ -279,6 +279,7 @@ async def test_a_gang_that_starts_slowly_shows_its_steps(cluster: Cluster) -> No
         "Initialized": "True",
         "Scheduled": "True",
         "Ready": "False",
+        "Unhealthy": "False",
     }
     numbers = cluster.get(PODCLIQUE, "web-0-a")["status"]
     assert (numbers["scheduledReplicas"], numbers.get("readyReplicas", 0)) == (2, 0)

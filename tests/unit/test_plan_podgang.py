@@ -6,6 +6,7 @@ import pytest
 
 from grove.api import labels
 from grove.api.podgang import PodGang
+from grove.plan.gangstatus import Surroundings
 from grove.plan.podgang import GangPlan, plan_gang
 from grove.runtime.writes import Create, Patch
 from tests.fake_api.objects import json_patch, merge_patch
@@ -23,8 +24,8 @@ def paper(obj: Object = BOTH, **fields: Any) -> Paper:
 
 def plan(made: Paper, live: PodGang | None, *, gang: str = "web-0", hurry: bool = False) -> GangPlan:
     state = made.state(gang)
-    base = made.state(state.gang.base) if state.gang.base else None
-    return plan_gang(made.template, state, base, live, hurry=hurry, now=NOW)
+    around = Surroundings(made.state(state.gang.base) if state.gang.base else None)
+    return plan_gang(made.template, state, around, live, hurry=hurry, now=NOW)
 
 
 def after(made: Paper, live: PodGang | None = None, **options: Any) -> PodGang:
@@ -35,7 +36,7 @@ def after(made: Paper, live: PodGang | None = None, **options: Any) -> PodGang:
         assert isinstance(write, Create | Patch)
         wire = stored(write.body) if isinstance(write, Create) else merge_patch(wire, write.body)
     if todo.status is not None:
-        wire = merge_patch(wire, {"status": todo.status})
+        wire = merge_patch(wire, {"status": todo.status.status})
     return PodGang.from_wire(wire)
 
 
@@ -53,7 +54,7 @@ def conditions(gang: PodGang) -> dict[str, tuple[str, str]]:
 
 def summary(todo: GangPlan) -> tuple[int, str, int, bool]:
     """Writes of the spec, phase written ("" when no status is), gates lifted, whether something is put off."""
-    return len(todo.spec), todo.status["phase"] if todo.status else "", len(todo.gates), todo.deferred
+    return len(todo.spec), todo.status.status["phase"] if todo.status else "", len(todo.gates), todo.deferred
 
 
 NOTHING = (0, "", 0, False)
@@ -219,7 +220,9 @@ def test_conditions_of_others_stay() -> None:
     wire = merge_patch(gang.wire, {"status": {"conditions": [foreign], "placementScore": 0.5}})
     result = after(made, PodGang.from_wire(wire), hurry=True)
     assert result.wire["status"]["conditions"][0] == foreign
-    assert [one.type for one in result.status.conditions] == ["DisruptionTarget", "Initialized", "Scheduled", "Ready"]
+    assert [one.type for one in result.status.conditions] == [
+        "DisruptionTarget", "Initialized", "Scheduled", "Ready", "Unhealthy"
+    ]  # fmt: skip
     assert result.status.placement_score == 0.5
 
 
@@ -227,10 +230,10 @@ def test_a_condition_s_time_moves_only_when_it_flips() -> None:
     made = paper()
     gang = after(made, hurry=True)
     made.fill("web-0", ready=True)
-    todo = plan_gang(made.template, made.state("web-0"), None, gang, hurry=False, now=LATER)
+    todo = plan_gang(made.template, made.state("web-0"), Surroundings(), gang, hurry=False, now=LATER)
     assert todo.status is not None
-    times = {one["type"]: one["lastTransitionTime"] for one in todo.status["conditions"]}
-    assert times == {"Initialized": NOW, "Scheduled": LATER, "Ready": LATER}
+    times = {one["type"]: one["lastTransitionTime"] for one in todo.status.status["conditions"]}
+    assert times == {"Initialized": NOW, "Scheduled": LATER, "Ready": LATER, "Unhealthy": NOW}
 
 
 def test_initialized_stays_while_a_running_gang_grows_and_falls_when_all_start_anew() -> None:

@@ -227,7 +227,7 @@ def test_replicas_beyond_the_count_are_ignored() -> None:
 
 def test_conditions_of_others_stay() -> None:
     foreign = {
-        "type": "GangTerminationInProgress",
+        "type": "Foreign",
         "status": "True",
         "reason": "R",
         "message": "",
