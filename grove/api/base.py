@@ -25,7 +25,7 @@ it would outgrow what the API server stores; a number beyond is a slip of the fi
 for everybody.
 """
 IntOrPercent = Annotated[
-    int | str,
+    Any,
     WithJsonSchema(
         {
             "anyOf": [{"type": "integer"}, {"type": "string"}],

@@ -1,15 +1,17 @@
 """Reconciles one PodCliqueScalingGroup: the PodCliques of its replicas, then its status."""
 
 import time
+from collections.abc import Collection, Mapping
 
 from grove.api.labels import SCALING_GROUP_FINALIZER, EventReason
+from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.controllers.actor import Actor, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.routing import Name
 from grove.controllers.world import World
 from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP
-from grove.plan.progress import replica_of
-from grove.plan.rollout import may_roll, plan_units
+from grove.plan.progress import outdated, replica_of, updating
+from grove.plan.rollout import may_roll, plan_units, unfinished_units
 from grove.plan.scalinggroup import group_of, plan_members, scaling_group_status
 from grove.plan.template import Template
 from grove.plan.update import differs, without_finalizer
@@ -37,6 +39,7 @@ class ScalingGroupReconciler:
         self._world = world
         self._actor = actor
         self._patience = patience
+        self._pods = world.pods_by_owner()
 
     async def reconcile(self, key: Name) -> Done:
         """Bring the scaling group `key` in line with its spec. Raises PassFailedError when writes failed."""
@@ -64,12 +67,19 @@ class ScalingGroupReconciler:
         name, replica = group_of(group, template), replica_of(group)
         if name is None or replica is None or not may_roll(template, replica, self._world.replica_snapshot):
             return Outcome()
-        pods = self._world.replica_snapshot(template, replica).pods
-        plan = plan_units(name, group, template, self._world.members(group), pods)
+        plan = plan_units(name, group, template, self._world.members(group), self._pods)
         outcome = await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), plan.first, _EVENTS)
         if not outcome.failures:
             outcome.add(await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), plan.then, _EVENTS))
         return outcome
+
+    def _unfinished(
+        self, group: PodCliqueScalingGroup, template: Template, members: Mapping[str, PodClique]
+    ) -> Collection[int]:
+        name = group_of(group, template)
+        if name is None or not updating(group, template):
+            return ()
+        return unfinished_units(name, group, template, members, self._pods)
 
     async def _write_status(
         self, group: PodCliqueScalingGroup | None, template: Template, outcome: Outcome
@@ -80,11 +90,14 @@ class ScalingGroupReconciler:
         key = ("group", (group.namespace, group.name))
         live = group.wire.get("status") or {}
         now = now_text()
-        status = scaling_group_status(group, template, self._world.members(group), outcome.last_errors(live, now), now)
+        members, errors = self._world.members(group), outcome.last_errors(live, now)
+        unfinished = self._unfinished(group, template, members)
+        status = scaling_group_status(group, template, members, errors, now, unfinished)
         if not differs(live, status):
             self._patience.settle(key)
             return None
         settled = status.get("updatedReplicas") == group.spec.replicas or bool(status["lastErrors"])
+        settled = settled or outdated(group, template)  # the set waits for that to be taken back
         if not settled and not self._patience.spent(key):
             return self._patience.wait(key)
         if group.spec.replicas and group.status.scheduled_replicas and not status.get("scheduledReplicas"):

@@ -253,7 +253,7 @@ class World:
             podgangs={obj.name: obj for obj in self.podgangs.by_index("owner", template.uid)},
             services={obj.name: obj.wire for obj in self.services.by_index("owner", template.uid)},
             autoscalers={obj.name: obj.wire for obj in self.autoscalers.by_index("owner", template.uid)},
-            pods=_PodsByOwner(self.pods),
+            pods=self.pods_by_owner(),
         )
 
     def replica_snapshot(self, template: Template, replica: int) -> ReplicaSnapshot:
@@ -271,7 +271,7 @@ class World:
             podgangs=_Owned(self.podgangs, template.namespace, mine, lambda obj: obj),
             services=_Owned(self.services, template.namespace, mine, lambda obj: obj.wire),
             autoscalers=_Owned(self.autoscalers, template.namespace, mine, lambda obj: obj.wire),
-            pods=_PodsByOwner(self.pods),
+            pods=self.pods_by_owner(),
         )
 
     def members(self, scaling_group: PodCliqueScalingGroup) -> dict[str, PodClique]:
@@ -288,6 +288,10 @@ class World:
         group = self.scaling_groups.get(child.namespace, child.labels.get(labels.SCALING_GROUP, ""))
         owned = group is not None and group.uid == child.owner_uid and group.owner_uid == template.uid
         return template if owned else None
+
+    def pods_by_owner(self) -> Mapping[str, list[PodView]]:
+        """All pods by the uid of their PodClique, as they are when it is asked."""
+        return _PodsByOwner(self.pods)
 
     def being_updated(self, podclique: PodClique) -> bool:
         """Whether a rolling update is at work on a PodClique or on the scaling group that owns it."""

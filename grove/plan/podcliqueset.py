@@ -14,6 +14,7 @@ from grove.plan.gangs import ReplicaView, expected_gangs, live_group_replicas
 from grove.plan.kinds import AUTOSCALER, PODCLIQUE, PODCLIQUESCALINGGROUP, PODGANG, SERVICE
 from grove.plan.observed import PodView
 from grove.plan.podclique import is_available, is_updated, runs
+from grove.plan.progress import outdated
 from grove.plan.template import Template
 from grove.plan.update_status import Reached, update_status
 from grove.runtime.resources import ResourceType
@@ -67,7 +68,8 @@ def podcliqueset_status(
 ) -> dict[str, Any]:
     """The status a PodCliqueSet should show (API doc 1.7).
 
-    observedGeneration and currentGenerationHash move together, once every child has been given the new template: a
+    observedGeneration and currentGenerationHash move together, once every child has been given the new template and
+    no status of a child says any more that all is updated when it means the template before: a
     client that sees the generation observed never reads a child's status of the template before. `now` is RFC 3339.
     """
     health = [_replica_health(template, i, snapshot) for i in range(template.replicas)]
@@ -107,7 +109,7 @@ def _gang_statuses(podgangs: Mapping[str, PodGang]) -> list[dict[str, Any]]:
 @dataclass(frozen=True, slots=True)
 class _ReplicaHealth:
     told: bool
-    """every child exists and carries the set's template"""
+    """every child exists, carries the set's template, and does not speak of another"""
     available: bool
     updated: bool
     stale: bool
@@ -138,7 +140,7 @@ def _replica_health(template: Template, replica: int, snapshot: SetSnapshot) -> 
     cliques = groups = 0
     for clique in template.standalone:
         pclq = snapshot.podcliques.get(names.podclique_name(template.name, replica, clique.name))
-        told = told and pclq is not None and runs(pclq, template)
+        told = told and pclq is not None and runs(pclq, template) and not outdated(pclq, template)
         available = available and is_available(pclq)
         stale = stale or _has_stale_pods(pclq)
         cliques += pclq is not None and is_updated(pclq, template)
@@ -146,7 +148,8 @@ def _replica_health(template: Template, replica: int, snapshot: SetSnapshot) -> 
         name = names.scaling_group_name(template.name, replica, group)
         scaling_group = snapshot.scaling_groups.get(name)
         members = [] if scaling_group is None else list(_members(template, group, scaling_group, snapshot))
-        told = told and scaling_group is not None and all(one is not None and runs(one, template) for one in members)
+        told = told and scaling_group is not None and not outdated(scaling_group, template)
+        told = told and all(one is not None and runs(one, template) for one in members)
         available = available and _group_available(scaling_group)
         stale = stale or any(map(_has_stale_pods, members))
         current = scaling_group.status.current_pod_clique_set_generation_hash if scaling_group is not None else None

@@ -63,6 +63,13 @@ def updating(child: PodClique | PodCliqueScalingGroup, template: Template) -> bo
     )
 
 
+def outdated(child: PodClique | PodCliqueScalingGroup, template: Template) -> bool:
+    """Whether a child's status says that all is updated, but means a template before the set's."""
+    status = child.status
+    earlier = status.current_pod_clique_set_generation_hash not in (None, template.generation_hash)
+    return earlier and status.updated_replicas >= status.replicas
+
+
 def child_progress(
     live: Mapping[str, Any], template: Template, *, at_work: bool, arrived: bool, now: str, more: Mapping[str, Any]
 ) -> dict[str, Any] | None:

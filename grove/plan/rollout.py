@@ -125,21 +125,21 @@ def is_stale(pod: PodView, podclique: PodClique) -> bool:
 
 def parts(template: Template, replica: int, snapshot: Snapshot) -> Iterator[Part]:
     """The cliques and scaling groups of a set replica, in the order of the template."""
+    podcliques, pods = snapshot.podcliques, snapshot.pods
     for clique in template.standalone:
         name = names.podclique_name(template.name, replica, clique.name)
-        yield Part(name, ((_stand(name, template, snapshot),),), 1, clique.rolling_update)
+        yield Part(name, ((_stand(podcliques.get(name), pods, template),),), 1, clique.rolling_update)
     for group in template.groups.values():
         name = names.scaling_group_name(template.name, replica, group.name)
         live = snapshot.scaling_groups.get(name)
-        replicas = group.replicas if live is None else live.spec.replicas
-        units = tuple(
-            tuple(
-                _stand(names.scaling_group_podclique_name(name, index, clique.name), template, snapshot)
-                for clique in template.members(group.name)
+        if live is None:
+            missing = tuple(stand(None, (), template) for _ in template.members(group.name))
+            yield Part(
+                name, (missing,) * group.replicas, min(group.min_available, group.replicas), group.rolling_update
             )
-            for index in range(replicas)
-        )
-        yield Part(name, units, min(group.min_available, replicas), group.rolling_update)
+        else:
+            units = tuple(_units(group.name, live, template, podcliques, pods))
+            yield Part(name, units, min(group.min_available, len(units)), group.rolling_update)
 
 
 def replica_done(template: Template, replica: int, snapshot: Snapshot) -> bool:
@@ -250,37 +250,67 @@ def plan_units(
     it is current, is not ready whole; and one that was scaled in, until it is gone.
     """
     replicas = scaling_group.spec.replicas
-    owners = [
-        [live.get(names.scaling_group_podclique_name(scaling_group.name, index, clique.name)) for clique in members]
-        for index, members in enumerate([template.members(group)] * replicas)
-    ]
-    units = [
-        [stand(one, pods.get(one.uid, ()) if one is not None else (), template) for one in unit] for unit in owners
-    ]
-    expected = {one.name for unit in owners for one in unit if one is not None}
+    units = _units(group, scaling_group, template, live, pods)
+    expected = {_member(scaling_group, index, one.name) for index in range(replicas) for one in template.members(group)}
     leaving = {
         pclq.labels.get(labels.SCALING_GROUP_REPLICA_INDEX) for name, pclq in live.items() if name not in expected
     }
     down = {index for index, unit in enumerate(units) if not _up(unit)}
-    limit = max_unavailable(template.groups[group].rolling_update, replicas)
-    free = limit - len(down) - len(leaving)
+    free = max_unavailable(template.groups[group].rolling_update, replicas) - len(down) - len(leaving)
     stale = [
-        index for index, unit in enumerate(units) if any(one.stale for one in unit) and all(one.told for one in unit)
+        index
+        for index, unit in enumerate(units)
+        if any(standing.stale for standing in unit) and all(standing.told for standing in unit)
     ]
-    ready = [index for index in stale if index not in down][: max(free, 0)]
-    target = next((template.group_template_hashes[clique.name] for clique in template.members(group)), "")
-    first: list[Delete] = []
-    then: list[Delete] = []
-    for index in stale:
-        if index in down or index in ready:
-            for standing in units[index]:
-                then += [delete(pod) for pod in standing.stale]
-                first += [
-                    delete(pod)
-                    for pod in standing.pods
-                    if pod not in standing.stale and pod.group_template_hash != target
-                ]
-    return UnitPlan(tuple(first), tuple(then))
+    going = [index for index in stale if index in down]
+    going += [index for index in stale if index not in down][: max(free, 0)]
+    hashes = template.group_template_hashes
+    pairs = [
+        (clique, standing)
+        for index in going
+        for clique, standing in zip(members, units[index], strict=True)
+    ]
+    return UnitPlan(
+        first=tuple(
+            delete(pod)
+            for clique, standing in pairs
+            for pod in standing.pods
+            if pod not in standing.stale and pod.group_template_hash != hashes[clique.name]
+        ),
+        then=tuple(delete(pod) for _, standing in pairs for pod in standing.stale),
+    )
+
+
+def unfinished_units(
+    group: str,
+    scaling_group: PodCliqueScalingGroup,
+    template: Template,
+    live: Mapping[str, PodClique],
+    pods: Mapping[str, Iterable[PodView]],
+) -> set[int]:
+    """Replicas of a scaling group that have not arrived; arguments as in `plan_units`."""
+    units = _units(group, scaling_group, template, live, pods)
+    return {index for index, unit in enumerate(units) if not all(standing.done for standing in unit)}
+
+
+def _units(
+    group: str,
+    scaling_group: PodCliqueScalingGroup,
+    template: Template,
+    live: Mapping[str, PodClique],
+    pods: Mapping[str, Iterable[PodView]],
+) -> list[tuple[Standing, ...]]:
+    return [
+        tuple(
+            _stand(live.get(_member(scaling_group, index, clique.name)), pods, template)
+            for clique in template.members(group)
+        )
+        for index in range(scaling_group.spec.replicas)
+    ]
+
+
+def _member(scaling_group: PodCliqueScalingGroup, index: int, clique: str) -> str:
+    return names.scaling_group_podclique_name(scaling_group.name, index, clique)
 
 
 def delete(pod: PodView) -> Delete:
@@ -298,7 +328,5 @@ def _any_scheduled(seen: Iterable[Part]) -> bool:
     return any(pod.scheduled for part in seen for unit in part.units for standing in unit for pod in standing.pods)
 
 
-def _stand(name: str, template: Template, snapshot: Snapshot) -> Standing:
-    podclique = snapshot.podcliques.get(name)
-    pods: Iterable[PodView] = snapshot.pods.get(podclique.uid, ()) if podclique is not None else ()
-    return stand(podclique, pods, template)
+def _stand(podclique: PodClique | None, pods: Mapping[str, Iterable[PodView]], template: Template) -> Standing:
+    return stand(podclique, pods.get(podclique.uid, ()) if podclique is not None else (), template)

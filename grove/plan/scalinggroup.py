@@ -1,7 +1,7 @@
 """A PodCliqueScalingGroup: its PodCliques and its status."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from grove.api import labels, names
@@ -108,8 +108,13 @@ def scaling_group_status(
     live: Mapping[str, PodClique],
     errors: Sequence[dict[str, Any]],
     now: str,
+    unfinished: Collection[int] = (),
 ) -> dict[str, Any]:
-    """The status a scaling group should show (API doc 1.9). `live` as in `plan_members`; `now` is RFC 3339."""
+    """The status a scaling group should show (API doc 1.9). `live` as in `plan_members`; `now` is RFC 3339.
+
+    `unfinished` are replicas in which pods are stale, missing or not ready, seen from the pods: the statuses of
+    PodCliques, which decide otherwise, follow a moment later, and an update must not look finished meanwhile.
+    """
     replicas = scaling_group.spec.replicas
     status: dict[str, Any] = {
         "observedGeneration": scaling_group.generation,
@@ -126,6 +131,7 @@ def scaling_group_status(
         _runs_generation(pclq, template) for index in range(replicas) for pclq in _replica(scaling_group, live, index)
     )
     if updating(scaling_group, template):
+        health = [replace(one, updated=one.updated and index not in unfinished) for index, one in enumerate(health)]
         arrived = arrived and all(replica.updated for replica in health)
     at_work = updating(scaling_group, template) and not arrived
     status |= {

@@ -12,6 +12,7 @@ from tests.admission_cases import (
     names,
     numbers,
     pods,
+    rollout,
     schedulers,
     template,
     topology,
@@ -31,5 +32,6 @@ CASES: tuple[Case, ...] = (
     *topology.CASES,
     *schedulers.CASES,
     *updates.CASES,
+    *rollout.CASES,
     *bindings.CASES,
 )

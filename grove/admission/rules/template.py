@@ -27,7 +27,11 @@ def has_cliques(root: Field) -> Iterator[Finding]:
 
 def termination_delay(root: Field) -> Iterator[Finding]:
     """terminationDelay is a duration above 0 (api rule V53)."""
-    field = root["spec"]["template"]["terminationDelay"]
+    yield from duration(root["spec"]["template"]["terminationDelay"], "4h")
+
+
+def duration(field: Field, example: str) -> Iterator[FieldError]:
+    """What is wrong with a duration that must be above 0; `example` is a good one."""
     if field.text is None:
         return
     delay = None
@@ -35,9 +39,9 @@ def termination_delay(root: Field) -> Iterator[Finding]:
         with suppress(OverflowError):
             delay = durations.parse_duration(field.text)
     if delay is None or abs(delay) > _MAX_DURATION:
-        yield field.invalid("must be a duration such as 4h, 1m30s or 500ms, at most 2562047h")
+        yield field.invalid(f"must be a duration such as {example}, 1m30s or 500ms, at most 2562047h")
     elif delay <= timedelta(0):
-        yield field.invalid("must be more than 0, e.g. 4h")
+        yield field.invalid(f"must be more than 0, e.g. {example}")
 
 
 def group_members(root: Field) -> Iterator[Finding]:
