@@ -251,10 +251,9 @@ def plan_units(
     """
     replicas = scaling_group.spec.replicas
     units = _units(group, scaling_group, template, live, pods)
-    expected = {_member(scaling_group, index, one.name) for index in range(replicas) for one in template.members(group)}
-    leaving = {
-        pclq.labels.get(labels.SCALING_GROUP_REPLICA_INDEX) for name, pclq in live.items() if name not in expected
-    }
+    members = template.members(group)
+    wanted = {_member(scaling_group, index, clique.name) for index in range(replicas) for clique in members}
+    leaving = {one.labels.get(labels.SCALING_GROUP_REPLICA_INDEX) for name, one in live.items() if name not in wanted}
     down = {index for index, unit in enumerate(units) if not _up(unit)}
     free = max_unavailable(template.groups[group].rolling_update, replicas) - len(down) - len(leaving)
     stale = [
@@ -265,11 +264,7 @@ def plan_units(
     going = [index for index in stale if index in down]
     going += [index for index in stale if index not in down][: max(free, 0)]
     hashes = template.group_template_hashes
-    pairs = [
-        (clique, standing)
-        for index in going
-        for clique, standing in zip(members, units[index], strict=True)
-    ]
+    pairs = [(clique, standing) for index in going for clique, standing in zip(members, units[index], strict=True)]
     return UnitPlan(
         first=tuple(
             delete(pod)

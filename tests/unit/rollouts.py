@@ -2,17 +2,22 @@
 
 import asyncio
 import copy
+import functools
+import inspect
 import os
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
+
+import pytest
 
 from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET
 from tests.fake_api import FakeApi
 from tests.fake_api.store import Change
+from tests.fake_api.virtual import run
 from tests.unit.expectations import active
-from tests.unit.harness import LATENCY, Cluster
+from tests.unit.harness import LATENCY, Cluster, virtual_clock
 from tests.unit.support import Object, clique, group, pod_set
 
 REPEAT = int(os.environ.get("GROVE_TEST_REPEAT", "2"))
@@ -254,3 +259,28 @@ def slow_cluster(seed: int) -> Cluster:
 def _ready(pod: Object) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def updating(obj: Object, unavailable: int = 1, repeat: int = REPEAT) -> Callable[..., Any]:
+    """Run an async test with a set that is up, in `repeat` clusters with different times."""
+
+    def decorate(test: Callable[[Rollout], Awaitable[None]]) -> Callable[[int], None]:
+        async def main(seed: int) -> None:
+            cluster = slow_cluster(seed)
+            cluster.start()
+            try:
+                rollout = Rollout(cluster, obj, unavailable)
+                await rollout.up()
+                await test(rollout)
+            finally:
+                await cluster.close()
+
+        @functools.wraps(test)
+        def wrapper(seed: int) -> None:
+            with virtual_clock():
+                run(main(seed))
+
+        wrapper.__signature__ = inspect.Signature([inspect.Parameter("seed", inspect.Parameter.POSITIONAL_OR_KEYWORD)])  # type: ignore[attr-defined]
+        return pytest.mark.parametrize("seed", range(repeat))(wrapper)
+
+    return decorate

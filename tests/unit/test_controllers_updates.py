@@ -1,42 +1,7 @@
 """Rolling updates of whole sets (acceptance list 5), with pods that take random times."""
 
-import functools
-import inspect
-from collections.abc import Awaitable, Callable
-from typing import Any
-
-import pytest
-
 from grove.plan.kinds import PODCLIQUE
-from tests.fake_api.virtual import run
-from tests.unit.harness import virtual_clock
-from tests.unit.rollouts import REPEAT, Rollout, changed, slow_cluster, workload
-from tests.unit.support import Object
-
-
-def updating(obj: Object, unavailable: int = 1, repeat: int = REPEAT) -> Callable[..., Any]:
-    """Run an async test with a set that is up, in `repeat` clusters with different times."""
-
-    def decorate(test: Callable[[Rollout], Awaitable[None]]) -> Callable[[int], None]:
-        async def main(seed: int) -> None:
-            cluster = slow_cluster(seed)
-            cluster.start()
-            try:
-                rollout = Rollout(cluster, obj, unavailable)
-                await rollout.up()
-                await test(rollout)
-            finally:
-                await cluster.close()
-
-        @functools.wraps(test)
-        def wrapper(seed: int) -> None:
-            with virtual_clock():
-                run(main(seed))
-
-        wrapper.__signature__ = inspect.Signature([inspect.Parameter("seed", inspect.Parameter.POSITIONAL_OR_KEYWORD)])  # type: ignore[attr-defined]
-        return pytest.mark.parametrize("seed", range(repeat))(wrapper)
-
-    return decorate
+from tests.unit.rollouts import Rollout, changed, updating, workload
 
 
 @updating(workload())
