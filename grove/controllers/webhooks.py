@@ -5,11 +5,14 @@ They work whether this process leads or stands by, so a request may go to any re
 
 import asyncio
 import socket
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from grove.controllers.config import CertProvisionMode, OperatorConfiguration
 from grove.controllers.scheduling import Scheduling
 from grove.runtime.client import Client
+from grove.webhooks.certificates import expiry
 from grove.webhooks.configurations import SERVICE
 from grove.webhooks.handlers import Handlers
 from grove.webhooks.provision import MountedFiles, OwnAuthority
@@ -31,7 +34,11 @@ class Webhooks:
         webhooks, authorizer = config.server.webhooks, config.authorizer
         handlers = Handlers(
             client,
-            scheduling.facts,
+            lambda: replace(
+                scheduling.facts(),
+                topology_aware=config.topology_aware_scheduling.enabled,
+                mnnvl=config.network.auto_mnnvl_enabled,
+            ),
             scheduling.findings,
             protect=authorizer.enabled,
             exempt=authorizer.exempt_service_account_user_names,
@@ -57,11 +64,20 @@ class Webhooks:
             await asyncio.shield(self._server.close())
 
     def problems(self) -> list[str]:
-        """Why no request is taken, or with an old certificate; empty when all is well."""
-        return [f"webhooks: {problem}" for problem in self._certificates.problems()]
+        """Why requests should go elsewhere; empty when they are answered, be it with a certificate not renewed yet."""
+        if not self._server.listening:
+            return [f"webhooks: {problem}" for problem in self._certificates.problems()]
+        end = expiry(self._server.certificate)
+        if end > _now():
+            return []
+        return [f"webhooks: the certificate ended at {end}", *self._certificates.problems()]
 
 
 def _names(namespace: str) -> list[str]:
     """The names at which the API server calls (API doc 5.3), and the address at which one on this machine does."""
     within = [f"{SERVICE}.{namespace}{domain}" for domain in ("", ".svc", ".svc.cluster.local")]
     return [SERVICE, *within, "127.0.0.1"]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -62,7 +62,9 @@ class WebhookServer:
 
     def __init__(self, sock: socket.socket, handlers: Mapping[str, Handler]) -> None:
         self._socket = sock
-        self._certificate: ssl.SSLContext | None = None
+        self.certificate = b""
+        """the certificate shown, as PEM"""
+        self._newest: ssl.SSLContext | None = None
         self._runner: web.AppRunner | None = None
         self._app = web.Application(client_max_size=_MAX_BYTES)
         for path, handler in handlers.items():
@@ -78,7 +80,8 @@ class WebhookServer:
 
         Raises ValueError when the two do not fit together or cannot be read.
         """
-        self._certificate = _context(certificate, key)
+        self._newest = _context(certificate, key)
+        self.certificate = certificate
         if self._runner is not None:
             return
         # The context that listens has no certificate: each handshake takes the newest one.
@@ -99,8 +102,8 @@ class WebhookServer:
         self._socket.close()
 
     def _take_newest(self, connection: ssl.SSLObject, _name: str | None, _outer: ssl.SSLContext) -> None:
-        assert self._certificate is not None, "listens only once there is one"
-        connection.context = self._certificate
+        assert self._newest is not None, "listens only once there is one"
+        connection.context = self._newest
 
 
 def _context(certificate: bytes, key: bytes) -> ssl.SSLContext:
