@@ -11,14 +11,16 @@ import click
 import orjson
 
 from grove.admission.defaults import default_podcliqueset
-from grove.admission.fields import Field
+from grove.admission.fields import Field, FieldError
 from grove.admission.validation import validate_podcliqueset
 from grove.api.labels import API_VERSION
 from grove.api.podcliqueset import PodCliqueSet
 from grove.cli.manifests import Manifest, ManifestError, read_manifests, write_yaml
+from grove.cli.plan_scheduler import findings, scheduled, with_scheduler
 from grove.cli.plan_tree import Overview, total
 from grove.plan.expand import expand
 from grove.plan.template import Template
+from grove.schedulers import installed
 
 MAX_PODS: Final = 150_000
 """Kubernetes supports this many pods in a cluster; a set that asks for more is a typing error."""
@@ -47,17 +49,25 @@ _PLAIN: Final = str.maketrans({"├": "|", "└": "`", "─": "-", "│": "|", "
 @click.option(
     "-n", "--namespace", default="default", show_default=True, help="The namespace of sets that do not name one."
 )
-def plan(files: tuple[str, ...], output: str, namespace: str) -> None:
+@click.option(
+    "--scheduler",
+    default="",
+    metavar="NAME",
+    callback=lambda _context, _parameter, name: _known_scheduler(name),
+    help="Show what this scheduler would get, as if the pods named it: kai-scheduler, volcano, default-scheduler or "
+    "that of another installed back end. Without it, the one that the pods name.",
+)
+def plan(files: tuple[str, ...], output: str, namespace: str, scheduler: str) -> None:
     """Show everything that PodCliqueSets would become, without a cluster.
 
-    Prints every Service, PodClique, scaling group, autoscaler, gang and pod the operator would make, as an overview or
-    as objects. Checks the sets first, as the API server would, and lists all problems at once with the paths of their
-    fields. Other objects in the files are passed over.
+    Prints every Service, PodClique, scaling group, autoscaler, gang and pod the operator would make, and the objects
+    of the scheduler that the pods name, as an overview or as objects. Checks the sets first, as the API server would,
+    and lists all problems at once with the paths of their fields. Other objects in the files are passed over.
 
     Exit code 0 when all sets are well (there may be warnings), 1 when a file cannot be read or a set has errors, 2 for
     wrong usage.
     """
-    candidates, failed = _read(files, namespace)
+    candidates, failed = _read(files, namespace, scheduler)
     for candidate in candidates:
         failed |= not _report(candidate)
     if not candidates and not failed:
@@ -69,7 +79,9 @@ def plan(files: tuple[str, ...], output: str, namespace: str) -> None:
         overviews = [Overview.of(template) for template in templates]
         _print("\n".join([*(line for overview in overviews for line in overview.lines()), total(overviews)]))
         return
-    objects = (obj for template in templates for replica in expand(template) for obj in replica.objects)
+    objects = (
+        obj for template in templates for replica in expand(template) for obj in scheduled(replica, template).objects
+    )
     _dump(objects, output)
 
 
@@ -83,7 +95,7 @@ class _Candidate:
     warnings: Sequence[str]
 
 
-def _read(files: Iterable[str], namespace: str) -> tuple[list[_Candidate], bool]:
+def _read(files: Iterable[str], namespace: str, scheduler: str) -> tuple[list[_Candidate], bool]:
     """The PodCliqueSets in the files, each once, and whether some file could not be read."""
     candidates: list[_Candidate] = []
     first: dict[tuple[str, str], str] = {}
@@ -96,7 +108,7 @@ def _read(files: Iterable[str], namespace: str) -> tuple[list[_Candidate], bool]
             failed = True
             continue
         sets = [manifest for manifest in manifests if manifest.obj.get("kind") == PodCliqueSet.KIND]
-        candidates += [_check(manifest, namespace, first) for manifest in sets]
+        candidates += [_check(manifest, namespace, scheduler, first) for manifest in sets]
         others = [manifest for manifest in manifests if manifest.obj.get("kind") != PodCliqueSet.KIND]
         if others:
             kinds = sorted({str(manifest.obj.get("kind") or "object without kind") for manifest in others})
@@ -104,14 +116,16 @@ def _read(files: Iterable[str], namespace: str) -> tuple[list[_Candidate], bool]
     return candidates, failed
 
 
-def _check(manifest: Manifest, namespace: str, first: dict[tuple[str, str], str]) -> _Candidate:
-    obj = default_podcliqueset(_as_written(manifest.obj, namespace))
+def _check(manifest: Manifest, namespace: str, scheduler: str, first: dict[tuple[str, str], str]) -> _Candidate:
+    obj = default_podcliqueset(with_scheduler(_as_written(manifest.obj, namespace), scheduler))
     result = validate_podcliqueset(obj)
     errors, warnings = [str(error) for error in result.errors], list(result.warnings)
     if obj.get("apiVersion") != API_VERSION:
         errors.insert(0, str(Field(obj)["apiVersion"].not_supported([API_VERSION])))
     if not result.ok:
         return _Candidate(_title(manifest, obj), obj, errors, warnings)
+    for finding in findings(obj):
+        (errors if isinstance(finding, FieldError) else warnings).append(str(finding))
     template = Template(PodCliqueSet.from_wire(obj))
     key = template.namespace, template.name
     if key in first:
@@ -151,6 +165,12 @@ def _pods(template: Template) -> int:
         for name, group in template.groups.items()
     )
     return template.replicas * (standalone + grouped)
+
+
+def _known_scheduler(name: str) -> str:
+    if name and name not in installed():
+        raise click.BadParameter(f"there is no back end for {name!r}; there are {', '.join(installed())}")
+    return name
 
 
 def _report(candidate: _Candidate) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from grove.api import labels
 from grove.cli.plan_order import order_lines
+from grove.cli.plan_scheduler import scheduled
 from grove.plan.expand import Replica, expand
 from grove.plan.template import Template
 
@@ -51,7 +52,7 @@ class Overview:
             return cls(template, None)
         spec = template.pcs.spec.model_copy(update={"replicas": 1})
         [replica] = expand(Template(template.pcs.model_copy(update={"spec": spec})))
-        return cls(template, replica)
+        return cls(template, scheduled(replica, template))
 
     def lines(self) -> Iterator[str]:
         """The tree, line by line."""
@@ -71,7 +72,7 @@ def total(overviews: Sequence[Overview]) -> str:
         for obj in overview.replica.objects if overview.replica else ():
             counts[obj["kind"]] += overview.template.replicas
     order = ["PodClique", "PodCliqueScalingGroup", "PodGang", "Service", "HorizontalPodAutoscaler", "Pod"]
-    made = [_count(counts[kind], kind) for kind in order if counts[kind]]
+    made = [_count(counts[kind], kind) for kind in (*order, *sorted(counts.keys() - order)) if counts[kind]]
     return f"{_count(len(overviews), 'PodCliqueSet')} → {', '.join(made) or 'nothing'}"
 
 
@@ -127,7 +128,12 @@ def _autoscaler(autoscaler: Object) -> Node:
 def _podgangs(replica: Replica, template: Template) -> list[Node]:
     podcliques = {_name(pclq): pclq for pclq in replica.podcliques}
     gangs = [
-        _Gang(gang, [podcliques[group["name"]] for group in gang["spec"]["podgroups"]], template)
+        _Gang(
+            gang,
+            [podcliques[group["name"]] for group in gang["spec"]["podgroups"]],
+            template,
+            [obj for obj in replica.scheduler_objects if _labels(obj)[labels.PODGANG] == _name(gang)],
+        )
         for gang in replica.podgangs
     ]
     nodes: list[Node] = []
@@ -148,6 +154,7 @@ class _Gang:
     podgang: Object
     podcliques: list[Object]
     template: Template
+    scheduler_objects: list[Object]
 
     @property
     def name(self) -> str:
@@ -170,7 +177,9 @@ class _Gang:
         pods = sum(_size(pclq) for pclq in self.podcliques)
         text = f"PodGang {self.name} ({self.kind}): at least {sum(self.minimums)} of {_count(pods, 'pod')}"
         order = [Node(line) for line in self._order()]
-        return Node(text, [*(Node(line) for line in self._groups()), *([Node("start order", order)] if order else [])])
+        steps = [Node("start order", order)] if order else []
+        theirs = [Node(_scheduler_object(obj)) for obj in self.scheduler_objects]
+        return Node(text, [*(Node(line) for line in self._groups()), *steps, *theirs])
 
     def _order(self) -> list[str]:
         """The steps in which the gang's cliques start; in a scaled gang only those of its group count."""
@@ -195,6 +204,12 @@ class _Gang:
             alike.setdefault((owner, seen[place], count), []).append(_name(podclique))
         for (_, _, count), names in alike.items():
             yield f"{names[0]}: {count}" if len(names) == 1 else f"{names[0]} … {names[-1]}: {count} each"
+
+
+def _scheduler_object(obj: Object) -> str:
+    group = obj["apiVersion"].partition("/")[0]
+    queue = obj["spec"].get("queue")
+    return f"{obj['kind']} {_name(obj)} of {group}" + (f", in queue {queue}" if queue else "")
 
 
 def _runs(items: Sequence[tuple[int, T]], shape: Callable[[T], object]) -> Iterator[list[tuple[int, T]]]:

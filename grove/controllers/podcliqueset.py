@@ -38,8 +38,8 @@ class PodCliqueSetReconciler:
         self._actor = actor
         self._patience = patience
         self._replicas = replicas
-        self._judged: dict[Name, tuple[str, int, list[Failure]]] = {}
-        """By set: uid, generation, and what is wrong with its spec."""
+        self._judged: dict[Name, tuple[object, list[Failure]]] = {}
+        """By set: the state it was judged in, and what is wrong with it."""
 
     async def reconcile(self, key: Name) -> Done:
         """Bring the set `key` in line with its spec. Raises PassFailedError when writes failed."""
@@ -102,11 +102,12 @@ class PodCliqueSetReconciler:
         The set counts as its own predecessor, so that rules for new objects do not hit one that has long been running.
         """
         pcs = template.pcs
-        uid, generation, errors = self._judged.get((pcs.namespace, pcs.name), ("", 0, []))
-        if (uid, generation) != (pcs.uid, pcs.generation):
+        judged, errors = self._judged.get((pcs.namespace, pcs.name), (None, []))
+        state = pcs.uid, pcs.generation, pcs.labels, pcs.annotations
+        if judged != state:
             found = validate_podcliqueset(pcs.wire, pcs.wire).errors
             errors = [Failure("ERR_INVALID_SPEC", str(error)) for error in found]
-            self._judged[pcs.namespace, pcs.name] = (pcs.uid, pcs.generation, errors)
+            self._judged[pcs.namespace, pcs.name] = (state, errors)
             for error in errors[:5]:
                 self._actor.event(PODCLIQUESET, pcs.wire, "Warning", "InvalidSpec", error.description)
         return errors

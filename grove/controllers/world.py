@@ -347,9 +347,10 @@ class _PodsByOwner(Mapping[str, list[PodView]]):
 
 
 def _look_again(informers: Collection[Informer[Any]], old: Child | None, new: Child | None) -> None:
-    """Look at once for the kind whose CustomResourceDefinition changed: it is served now, or no more."""
+    """Look at once for the kinds of a group whose CustomResourceDefinition changed: they come and go together."""
+    groups = {crd.name.partition(".")[2] for crd in (old, new) if crd is not None}
     for informer in informers:
-        if any(crd is not None and crd.name == informer.resource.label for crd in (old, new)):
+        if informer.resource.group in groups:
             informer.refresh()
             # The API server serves a new kind a moment after it says so.
             asyncio.get_running_loop().call_later(_SERVED_SECONDS, _refresh_unserved, informer)

@@ -35,12 +35,14 @@ class Replica:
     autoscalers: tuple[dict[str, Any], ...]
     podgangs: tuple[dict[str, Any], ...]
     pods: tuple[dict[str, Any], ...]
+    scheduler_objects: tuple[dict[str, Any], ...] = ()
+    """what the scheduler's back end makes of the gangs"""
 
     @property
     def objects(self) -> tuple[dict[str, Any], ...]:
         """All objects, owners before what they own."""
         parents = (*self.services, *self.scaling_groups, *self.podcliques)
-        return (*parents, *self.autoscalers, *self.podgangs, *self.pods)
+        return (*parents, *self.autoscalers, *self.podgangs, *self.scheduler_objects, *self.pods)
 
 
 def expand(template: Template) -> list[Replica]:

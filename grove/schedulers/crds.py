@@ -27,7 +27,8 @@ def lacking(cluster: Cluster, resource: ResourceType) -> str:
     """Why the resource cannot be used, in one sentence; "" when it can."""
     if not cluster.serves(CRD):
         return "the operator may not read CustomResourceDefinitions, which tell what the scheduler can do"
-    if cluster.get(CRD, "", resource.label) is None:
+    crd = cluster.get(CRD, "", resource.label)
+    if crd is None or "deletionTimestamp" in crd["metadata"]:
         return f"the cluster has no CustomResourceDefinition {resource.label}"
     if not cluster.serves(resource):
         return f"the API server does not serve {resource.label} in version {resource.version}"
@@ -42,7 +43,8 @@ def _declared(cluster: Cluster, resource: ResourceType) -> list[str]:
 
 def _fields(crd: Object) -> Object:
     """Metadata, and per served version the fields down to the third level as dotted names."""
-    metadata = {key: crd["metadata"][key] for key in ("name", "uid", "resourceVersion")}
+    kept = ("name", "uid", "resourceVersion", "deletionTimestamp")
+    metadata = {key: value for key, value in crd["metadata"].items() if key in kept}
     fields = {
         version["name"]: list(_names((version.get("schema") or {}).get("openAPIV3Schema") or {}, "", _DEPTH))
         for version in crd["spec"]["versions"]

@@ -48,7 +48,7 @@ class Kai(Backend):
 
     def decide(self, gang: GangView) -> Decision:
         podgang = gang.podgang
-        if podgang is None or self.missing(gang.cluster):
+        if podgang is None:
             return Decision()
         live = gang.cluster.get(PODGROUP, podgang.namespace, podgang.name)
         if grouped_by_kai(gang.cluster):

@@ -50,7 +50,7 @@ class Volcano(Backend):
 
     def decide(self, gang: GangView) -> Decision:
         podgang = gang.podgang
-        if podgang is None or self.missing(gang.cluster):
+        if podgang is None:
             return Decision()
         live = gang.cluster.get(PODGROUP, podgang.namespace, podgang.name)
         if _trouble(gang):

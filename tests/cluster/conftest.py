@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from grove.cluster import binaries
+from tests.cluster.gang_scheduler import KAI, VOLCANO
 from tests.cluster.harness import ROOT, Harness, running_cluster
-from tests.cluster.operators import OperatorProcess
+from tests.cluster.operators import QUIET, OperatorProcess
 from tests.cluster.workspace import Workspace
 
+GANG_NODES = 28
 NODES = 40
 """Fake nodes of the shared cluster: two blocks and two zones (a block is 20 nodes, a zone 28)."""
 
@@ -35,7 +37,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
 
 @pytest.fixture
 def namespace(cluster: Harness) -> Iterator[str]:
-    """A fresh namespace that admits pods. It is deleted after the test; nobody waits for that."""
+    """A fresh namespace of the shared cluster."""
+    with fresh_namespace(cluster) as name:
+        yield name
+
+
+@contextlib.contextmanager
+def fresh_namespace(cluster: Harness) -> Iterator[str]:
+    """A namespace that admits pods. It is deleted afterwards; nobody waits for that."""
     name = f"test-{secrets.token_hex(4)}"
     cluster.api("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     cluster.wait(
@@ -48,7 +57,12 @@ def namespace(cluster: Harness) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def crds(cluster: Harness) -> list[str]:
-    """Names of the project's CRDs, applied and served."""
+    """Names of the project's CRDs, applied and served on the shared cluster."""
+    return apply_crds(cluster)
+
+
+def apply_crds(cluster: Harness) -> list[str]:
+    """Apply the project's CRDs and wait until they are served; their names."""
     cluster.kubectl("apply", "-f", ROOT / "crds")
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -84,13 +98,40 @@ def workspace(cluster: Harness, namespace: str, operator: OperatorProcess) -> It
     workspace.close()
 
 
+@pytest.fixture(scope="session")
+def gang_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, OperatorProcess]]:
+    """A cluster of its own for KAI and Volcano, whose CRDs come and go there, and an operator that has both enabled."""
+    profiles = [{"name": dialect.scheduler} for dialect in (KAI, VOLCANO)]
+    with running_cluster(tmp_path_factory.mktemp("gangs"), GANG_NODES, "gangs") as harness:
+        apply_crds(harness)
+        config = {**QUIET, "scheduler": {"profiles": profiles}}
+        process = OperatorProcess(harness.kubeconfig, tmp_path_factory.mktemp("gang-operator"), config)
+        process.start()
+        yield harness, process
+        if process.is_running:
+            process.stop()
+
+
+@pytest.fixture
+def gang_workspace(gang_cluster: tuple[Harness, OperatorProcess]) -> Iterator[Workspace]:
+    """A namespace of its own on that cluster."""
+    harness, process = gang_cluster
+    if not process.is_running:
+        process.start()
+    with fresh_namespace(harness) as name:
+        workspace = Workspace(harness, name, process)
+        yield workspace
+        workspace.close()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Tell how things stood when a test failed that ran something."""
     report = yield
-    workspace = getattr(item, "funcargs", {}).get("workspace")
+    used = getattr(item, "funcargs", {})
+    workspace = used.get("workspace") or used.get("gang_workspace")
     if report.failed and call.when == "call" and isinstance(workspace, Workspace):
         report.sections.append(("How things stood", workspace.describe()))
     return report

@@ -81,7 +81,7 @@ class Harness:
 def wait(look: Callable[[], T], timeout: float = 60.0, message: str = "the condition") -> T:
     """Call `look` until it returns something true and return that; fail with the last state after `timeout` s.
 
-    Not found, a failed assertion and an API server that is away count as not yet.
+    Not found, a failed assertion and an API server that is away or busy count as not yet.
     """
     deadline = time.monotonic() + timeout
     while True:
@@ -91,7 +91,7 @@ def wait(look: Callable[[], T], timeout: float = 60.0, message: str = "the condi
                 return found
             last = found
         except ApiStatus as error:
-            if error.status != 404:
+            if error.status not in (404, 429):
                 raise
             last = error
         except (AssertionError, OSError) as error:

@@ -183,7 +183,6 @@ def test_what_volcano_lacks_is_told() -> None:
     assert VOLCANO.missing(cluster) == ""
     cluster.served.discard(PODGROUP)
     assert "does not serve podgroups.scheduling.volcano.sh" in VOLCANO.missing(cluster)
-    assert VOLCANO.decide(view(filled(volcano_set(clique("a", 1))), cluster, "web-0")).writes == ()
 
 
 def test_why_a_gang_is_not_placed_is_read_back() -> None:
