@@ -49,6 +49,9 @@ TOOLS = (
 HELM = Tool("helm", "helm", "helm.sh/helm/v3/cmd/helm")
 """Not part of a cluster; the tests of the chart need it. It has a cache folder of its own."""
 
+KUBELET = Tool("kubelet", "kubelet", "k8s.io/kubernetes/cmd/kubelet")
+"""Not part of a cluster, whose nodes are fake; the tests with real containers need it."""
+
 
 def kubernetes_version() -> str:
     """The Kubernetes version that is built, such as `v1.37.2`."""
@@ -75,7 +78,7 @@ def build_flags(module: str) -> list[str]:
     The version must be linked in: an API server without it calls itself v0.0.0 and clients misjudge it.
     """
     link = "-s -w"
-    if module == "kubernetes":
+    if module in ("kubernetes", "kubelet"):
         version = kubernetes_version()
         major, minor, _ = version.removeprefix("v").split(".", 2)
         values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
