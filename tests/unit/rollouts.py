@@ -67,6 +67,8 @@ class Recorder:
     def __init__(self, api: FakeApi, unavailable: int = 1) -> None:
         self.broken: list[str] = []
         self.created: Counter[str] = Counter()
+        self.deepest: Counter[str] = Counter()
+        """most pods of a standalone PodClique that were down when a ready one had just gone"""
         self.moves: list[str] = []
         """replicas of the set in the order in which ready pods went"""
         self._api = api
@@ -95,7 +97,7 @@ class Recorder:
             self.created[pod["spec"]["hostname"]] += 1
         if change.new is not None and active(pod):
             self._pods[tags[CLIQUE]][uid] = pod
-        elif (lost := self._pods[tags[CLIQUE]].pop(uid, None)) is not None and _ready(lost):
+        elif (lost := self._pods[tags[CLIQUE]].pop(uid, None)) is not None and is_ready(lost):
             self._lost(lost)
         replica = tags[SET_REPLICA]
         if self._is_whole(replica):
@@ -107,6 +109,8 @@ class Recorder:
             self.moves.append(tags[SET_REPLICA])
         if GROUP not in tags:
             have, want = self._ready_pods(tags[CLIQUE]), self._wanted(tags[CLIQUE]) - self._unavailable
+            down = self._scales[tags[CLIQUE]][-1][1] - have
+            self.deepest[tags[CLIQUE]] = max(self.deepest[tags[CLIQUE]], down)
             if have < want:
                 self.broken.append(f"{name} went, {have} of {tags[CLIQUE]} are left ready, {want} must be")
         else:
@@ -132,7 +136,7 @@ class Recorder:
         return min([*recent, *(count for _, count in scales[-1:]), *(count for _, count in scales[-2:-1] if recent)])
 
     def _ready_pods(self, podclique: str) -> int:
-        return sum(map(_ready, self._pods[podclique].values()))
+        return sum(map(is_ready, self._pods[podclique].values()))
 
     def _unit_whole(self, scaling_group: str, index: int) -> bool:
         prefix = f"{scaling_group}-{index}-"
@@ -256,7 +260,8 @@ def slow_cluster(seed: int) -> Cluster:
     return cluster
 
 
-def _ready(pod: Object) -> bool:
+def is_ready(pod: Object) -> bool:
+    """Whether a pod's condition Ready is true."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
