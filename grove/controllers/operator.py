@@ -25,6 +25,7 @@ from grove.controllers.routing import Name, ReplicaKey, Router, Wake
 from grove.controllers.scalinggroup import ScalingGroupReconciler
 from grove.controllers.scheduling import Scheduling
 from grove.controllers.startup import Startup
+from grove.controllers.verdicts import Verdicts
 from grove.controllers.world import World
 from grove.runtime import health
 from grove.runtime.client import Client
@@ -69,9 +70,10 @@ class Controllers:
             podclique=lambda key, within: self.podcliques.add_after(key, within),
         )
         startup = Startup(world, actor, wake, config.init_container)
-        replicas = ReplicaReconciler(world, actor, patience, wake, scheduling, startup)
+        verdicts = Verdicts(scheduling.facts)
+        replicas = ReplicaReconciler(world, actor, patience, wake, scheduling, startup, verdicts)
         sets = PodCliqueSetReconciler(
-            world, actor, Patience(), replicas, scheduling
+            world, actor, Patience(), replicas, scheduling, verdicts
         )  # one set does not wait for a crowd of cliques
         groups = ScalingGroupReconciler(world, actor, patience)
         cliques = PodCliqueReconciler(world, actor, patience, scheduling, startup)

@@ -2,12 +2,12 @@
 
 import time
 
-from grove.admission.validation import validate_podcliqueset
 from grove.api.labels import PODCLIQUESET_FINALIZER, EventReason
 from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.replica import ReplicaReconciler
 from grove.controllers.routing import SOON, Name
 from grove.controllers.scheduling import SCHEDULER_UNAVAILABLE, Scheduling
+from grove.controllers.verdicts import INVALID_SPEC, Verdicts
 from grove.controllers.world import World
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
 from grove.plan.podcliqueset import plan_removals, podcliqueset_status
@@ -31,15 +31,20 @@ class PodCliqueSetReconciler:
     """One pass over a set. Its replicas are reconciled by themselves; their failures are read from `replicas`."""
 
     def __init__(
-        self, world: World, actor: Actor, patience: Patience, replicas: ReplicaReconciler, scheduling: Scheduling
+        self,
+        world: World,
+        actor: Actor,
+        patience: Patience,
+        replicas: ReplicaReconciler,
+        scheduling: Scheduling,
+        verdicts: Verdicts,
     ) -> None:
         self._world = world
         self._scheduling = scheduling
         self._actor = actor
         self._patience = patience
         self._replicas = replicas
-        self._judged: dict[Name, tuple[object, list[Failure]]] = {}
-        """By set: the state it was judged in, and what is wrong with it."""
+        self._verdicts = verdicts
 
     async def reconcile(self, key: Name) -> Done:
         """Bring the set `key` in line with its spec. Raises PassFailedError when writes failed."""
@@ -47,13 +52,14 @@ class PodCliqueSetReconciler:
         template = self._world.sets.get(*key)
         if template is None:
             self._patience.settle(("set", key))
-            self._judged.pop(key, None)
+            self._verdicts.forget(key)
             return Done()
         pcs = template.pcs
         if pcs.deleting:
             release = without_finalizer(PODCLIQUESET, pcs, PODCLIQUESET_FINALIZER)
             return Done((await self._actor.act((PODCLIQUESET, pcs.wire), release)).finish())
-        writes = plan_removals(template, self._world.set_snapshot(template))
+        wrong = self._verdicts.errors(template)
+        writes = () if wrong else plan_removals(template, self._world.set_snapshot(template))
         cost = 2 * (time.thread_time() - start)  # the status looks at the same objects once more
         outcome = await self._actor.act((PODCLIQUESET, pcs.wire), writes, _EVENTS)
         waits = await self._write_status(self._world.sets.get(*key), outcome)
@@ -66,7 +72,7 @@ class PodCliqueSetReconciler:
         key = ("set", (template.namespace, template.name))
         live = template.pcs.wire.get("status") or {}
         failures = [f for i in range(template.replicas) for f in self._replicas.failures.get((*key[1], i), ())]
-        shown = self._spec_errors(template) + self._scheduler_errors(template) + outcome.failures + failures
+        shown = self._spec_errors(template) + outcome.failures + failures
         now, snapshot = now_text(), self._world.set_snapshot(template)
         status = podcliqueset_status(template, snapshot, Outcome(shown).last_errors(live, now), now)
         if not differs(live, status):
@@ -84,30 +90,15 @@ class PodCliqueSetReconciler:
         self._patience.settle(key)
         return SOON if turned(live, status) else next_deadline(template, snapshot, now)
 
-    def _scheduler_errors(self, template: Template) -> list[Failure]:
-        """What keeps the set's scheduler from working for it: it lacks something, or the spec is not for it."""
+    def _spec_errors(self, template: Template) -> list[Failure]:
+        """What is wrong with the spec, and what keeps the set's scheduler from working for it."""
         missing = self._scheduling.missing(template)
-        errors = [Failure(SCHEDULER_UNAVAILABLE, missing)] if missing else []
-        errors += [Failure("ERR_INVALID_SPEC", str(error)) for error in self._scheduling.errors(template)]
+        errors = [*self._verdicts.errors(template)]
+        errors += [Failure(SCHEDULER_UNAVAILABLE, missing)] if missing else []
+        errors += [Failure(INVALID_SPEC, str(error)) for error in self._scheduling.errors(template)]
         shown = {error.get("description") for error in (template.pcs.wire.get("status") or {}).get("lastErrors") or ()}
         for error in errors[:5]:
             if error.description not in shown:
                 reason = "SchedulerUnavailable" if error.code == SCHEDULER_UNAVAILABLE else "InvalidSpec"
                 self._actor.event(PODCLIQUESET, template.pcs.wire, "Warning", reason, error.description)
-        return errors
-
-    def _spec_errors(self, template: Template) -> list[Failure]:
-        """What is wrong with a spec that no webhook has seen. It is told; what can be made of it is made all the same.
-
-        The set counts as its own predecessor, so that rules for new objects do not hit one that has long been running.
-        """
-        pcs = template.pcs
-        judged, errors = self._judged.get((pcs.namespace, pcs.name), (None, []))
-        state = pcs.uid, pcs.generation, pcs.labels, pcs.annotations
-        if judged != state:
-            found = validate_podcliqueset(pcs.wire, pcs.wire).errors
-            errors = [Failure("ERR_INVALID_SPEC", str(error)) for error in found]
-            self._judged[pcs.namespace, pcs.name] = (state, errors)
-            for error in errors[:5]:
-                self._actor.event(PODCLIQUESET, pcs.wire, "Warning", "InvalidSpec", error.description)
         return errors

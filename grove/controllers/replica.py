@@ -8,6 +8,7 @@ from grove.controllers.routing import AT_ONCE, ReplicaKey, Wake
 from grove.controllers.scheduling import Scheduling
 from grove.controllers.startup import Startup
 from grove.controllers.termination import Terminator
+from grove.controllers.verdicts import Verdicts
 from grove.controllers.world import World
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
 from grove.plan.podgang import GangPlan
@@ -32,7 +33,14 @@ class ReplicaReconciler:
     """One pass over a set replica. What goes wrong is kept in `failures` for the set's status, by replica."""
 
     def __init__(
-        self, world: World, actor: Actor, patience: Patience, wake: Wake, scheduling: Scheduling, startup: Startup
+        self,
+        world: World,
+        actor: Actor,
+        patience: Patience,
+        wake: Wake,
+        scheduling: Scheduling,
+        startup: Startup,
+        verdicts: Verdicts,
     ) -> None:
         self._world = world
         self._actor = actor
@@ -41,6 +49,7 @@ class ReplicaReconciler:
         self._scheduling = scheduling
         self._startup = startup
         self._terminator = Terminator(world, actor)
+        self._verdicts = verdicts
         self.failures: dict[ReplicaKey, list[Failure]] = {}
 
     async def reconcile(self, key: ReplicaKey) -> Done:
@@ -51,7 +60,8 @@ class ReplicaReconciler:
             self._remember(key, [])
             return Done()
         start = time.thread_time()
-        writes = plan_children(template, replica, self._world.replica_snapshot(template, replica))
+        wrong = bool(self._verdicts.errors(template))
+        writes = () if wrong else plan_children(template, replica, self._world.replica_snapshot(template, replica))
         cost = time.thread_time() - start
         outcome = await self._actor.act((PODCLIQUESET, template.pcs.wire), writes, _EVENTS)
         released, text_due = await self._startup.release(template, replica)
@@ -62,6 +72,8 @@ class ReplicaReconciler:
         outcome.add(await self._terminator.carry_out(template, replica, terminations.now))
         start = time.thread_time()
         plans = self._plan_gangs(template, replica, terminations)
+        if wrong:
+            plans = {name: plan for name, plan in plans.items() if self._world.podgangs.get(namespace, name)}
         cost += time.thread_time() - start
         carried_out, again_after = await self._carry_out(template, replica, plans)
         outcome.add(carried_out)
