@@ -331,11 +331,15 @@ class Workspace:
         return "\n".join([table[:6000], *statuses, *warnings[-20:], "", self.operator.tail()])
 
 
+_NEVER_RUN: Object = {"name": "main", "image": "busybox:stable"}
 _FENCES: dict[str, Object] = {
     "pcs": {
         "apiVersion": "grove.io/v1alpha1",
         "kind": "PodCliqueSet",
-        "spec": {"replicas": 0, "template": {"cliques": []}},
+        "spec": {
+            "replicas": 0,
+            "template": {"cliques": [{"name": "a", "spec": {"podSpec": {"containers": [_NEVER_RUN]}}}]},
+        },
     },
     "pod": {
         "spec": {
