@@ -18,7 +18,7 @@ from grove.runtime.transport import open_session
 _CONNECTIONS = 32
 """Requests in flight, watches included. More would only queue at the API server, and each costs a TLS handshake."""
 
-_RESERVED = 3
+_RESERVED = 8
 
 _PLUGIN_SECONDS = 60.0
 

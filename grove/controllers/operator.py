@@ -189,6 +189,7 @@ class Operator:
 
             self._webhooks = Webhooks(
                 self._client(),
+                Client(self._login.reserved, self._login.server, reauth=self._login.renew),
                 self._webhook_socket,
                 self._config,
                 self._controllers.scheduling,

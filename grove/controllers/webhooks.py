@@ -20,11 +20,15 @@ from grove.webhooks.server import WebhookServer
 
 
 class Webhooks:
-    """Serves on a bound socket, as `config` says; `namespace` is the operator's own."""
+    """Serves on a bound socket, as `config` says; `namespace` is the operator's own.
+
+    `prompt` is the client for what reviews wait for: its requests must not queue behind all others.
+    """
 
     def __init__(
         self,
         client: Client,
+        prompt: Client,
         sock: socket.socket,
         config: OperatorConfiguration,
         scheduling: Scheduling,
@@ -33,7 +37,7 @@ class Webhooks:
     ) -> None:
         webhooks, authorizer = config.server.webhooks, config.authorizer
         handlers = Handlers(
-            client,
+            prompt,
             lambda: replace(
                 scheduling.facts(),
                 topology_aware=config.topology_aware_scheduling.enabled,

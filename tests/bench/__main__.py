@@ -64,7 +64,7 @@ def _run(scenario: Scenario, idle: float, profile: Path | None) -> Run:
         directory = Path(folder)
         with running_cluster(directory / "cluster", scenario.nodes, "bench") as harness:
             _prepare(harness)
-            with running_operator(harness.kubeconfig, directory, profile) as operator:
+            with running_operator(harness.kubeconfig, directory, profile, webhooks=scenario.admission) as operator:
                 target = Target(harness.server, harness.kubeconfig, _programs(harness), operator)
                 try:
                     return asyncio.run(measure(scenario, target, idle, lambda line: click.echo(line, err=True)))

@@ -4,7 +4,7 @@ import os
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 from tests.bench.budgets import budget
@@ -59,6 +59,9 @@ def measures(run: Run) -> dict[tuple[str, str], float]:
     if run.replicas > 1:
         found["deploy: writes per replica", ""] = round(writes / run.replicas, 2)
     found["deploy: machine taken by others", "%"] = round(100 * deploy.others / (deploy.wall * (os.cpu_count() or 1)))
+    for what, latencies in run.admission.items():
+        found[f"admission: {what}, p50", "ms"] = round(quantiles(latencies, n=100)[49], 1)
+        found[f"admission: {what}, p99", "ms"] = round(quantiles(latencies, n=100)[98], 1)
     found["start: CPU", "s"] = run.startup_cpu
     found["memory: before", "MB"] = run.started.now
     found["memory: after deploy", "MB"] = deploy.memory.now

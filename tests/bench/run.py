@@ -4,6 +4,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from grove.cluster import processes
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG, SERVICE
 from grove.runtime.client import Client
 from grove.runtime.transport import open_session
+from tests.bench.admission import Latencies, asking
 from tests.bench.observer import Goals, Observer
 from tests.bench.operator import OperatorProcess
 from tests.bench.scenarios import NAME, NAMESPACE, Scenario
@@ -45,6 +47,7 @@ class Run:
     startup_cpu: float
     phases: list[Phase] = field(default_factory=list)
     counted: dict[str, tuple[int, int]] = field(default_factory=dict)
+    admission: Latencies = field(default_factory=dict)
 
     def phase(self, name: str) -> Phase:
         """The phase of that name."""
@@ -79,6 +82,7 @@ class _Measurement:
     ) -> None:
         self._scenario = scenario
         self._server = target.server
+        self._webhooks_url = target.operator.webhooks_url
         self._session = session
         self._say = say
         self._client = Client(lambda: session, target.server)
@@ -94,7 +98,10 @@ class _Measurement:
         self.result.startup_cpu = round(now.cpu["operator"], 2)
         server_before = await self._server_writes()
         first = now
-        now = await self._phase("deploy", now, self._deploy, self._deployed(self._scenario.pods))
+        with ExitStack() as asked:
+            if self._scenario.admission:
+                self.result.admission = asked.enter_context(asking(self._webhooks_url))
+            now = await self._phase("deploy", now, self._deploy, self._deployed(self._scenario.pods))
         now = await self._phase("touch", now, self._touch, {}, _TOUCH_SECONDS)
         now = await self._phase("idle", now, None, {}, idle)
         for scale in self._scenario.scales:

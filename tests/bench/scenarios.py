@@ -1,6 +1,6 @@
 """What is deployed: the PodCliqueSets of the benchmark, and what each must come to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET
@@ -33,6 +33,8 @@ class Scenario:
     pods: int
     template: dict[str, Any]
     scales: tuple[Scale, ...] = ()
+    admission: bool = False
+    """whether the webhooks are asked while the set is deployed"""
 
     def manifest(self) -> dict[str, Any]:
         """The PodCliqueSet to create."""
@@ -90,4 +92,9 @@ def _large() -> Scenario:
     )
 
 
-SCENARIOS = {scenario.name: scenario for scenario in (_pairs(100), _pairs(500), _large())}
+def _asked() -> Scenario:
+    """500 replicas come up while the webhooks are asked."""
+    return replace(_pairs(500), name="500x2 asked", title="500 replicas of 2 pods, with admission", admission=True)
+
+
+SCENARIOS = {scenario.name: scenario for scenario in (_pairs(100), _pairs(500), _large(), _asked())}

@@ -24,6 +24,7 @@ async def test_ready_from_the_first_certificate_until_the_last_has_ended(monkeyp
     fault = api.faults.refuse(403, "Forbidden", resource="secrets", verb="create", times=None)
     served = Webhooks(
         api.client(),
+        api.client(),
         bind("127.0.0.1", 0),
         OperatorConfiguration(),
         Scheduling(schedulers, World(schedulers)),
