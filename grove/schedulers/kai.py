@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from grove.admission.facts import UNKNOWN
-from grove.admission.fields import Field, cliques
+from grove.admission.fields import Field, Finding, cliques
 from grove.admission.rules import schedulers as rules
 from grove.api import labels
 from grove.api.podgang import PodGang, PodGangTopologyConstraint
@@ -40,6 +40,12 @@ class Kai(Backend):
     def missing(self, cluster: Cluster) -> str:
         lacking = crds.lacking(cluster, PODGROUP)
         return f"KAI cannot be used: {lacking}" if lacking else ""
+
+    def validate(self, root: Field, cluster: Cluster) -> Iterator[Finding]:
+        """A warning while the queue that the set names does not exist: it may come later."""
+        queue = _named(root, labels.KAI_QUEUE)
+        if queue.text and not grouped_by_kai(cluster) and not _exists(cluster, queue.text):
+            yield queue.warning(f'KAI has no Queue "{queue.text}": pods wait until it has')
 
     def prepare_pod(self, pod: Object, slot: Slot) -> Object:
         if grouped_by_kai(slot.cluster):
@@ -88,7 +94,7 @@ def podgroup(gang: GangView, podgang: PodGang, live: Object | None) -> Object | 
     needed = minimum(podgang)
     if not needed and live is None:
         return None
-    queue = _named(gang, labels.KAI_QUEUE)
+    queue = _named(Field(gang.template.pcs.wire), labels.KAI_QUEUE).text or ""
     metadata = gang_metadata(gang, podgang.name, podgang)
     metadata["labels"] = _labels(gang, live) | metadata["labels"]
     metadata["annotations"] = mirrored(gang.template.pcs.annotations) | {labels.TEMPLATE_QUEUE: queue}
@@ -97,20 +103,17 @@ def podgroup(gang: GangView, podgang: PodGang, live: Object | None) -> Object | 
 
 
 def _labels(gang: GangView, live: Object | None) -> dict[str, str]:
-    pool = _named(gang, labels.KAI_NODE_POOL)
+    pool = _named(Field(gang.template.pcs.wire), labels.KAI_NODE_POOL).text
     tags = mirrored(gang.template.pcs.labels) | {labels.SCHEDULER_NAME: gang.template.scheduler_name}
     kept = (live["metadata"].get("labels") or {}) if live is not None else {}
     kept = {key: kept[key] for key in (labels.KAI_NODE_POOL, labels.KAI_QUEUE) if key in kept}
     return tags | ({labels.KAI_NODE_POOL: pool} if pool else {}) | kept
 
 
-def _named(gang: GangView, key: str) -> str:
-    """What a set names under a key, by label or else annotation, itself or the first of its cliques that does."""
-    root = Field(gang.template.pcs.wire)
-    places = [
-        owner[kind][key].text for owner in (root["metadata"], *cliques(root)) for kind in ("labels", "annotations")
-    ]
-    return next((text for text in places if text), "")
+def _named(root: Field, key: str) -> Field:
+    """What a set (wire form) names under a key, by label or else annotation, itself or the first clique that does."""
+    places = [owner[kind][key] for owner in (root["metadata"], *cliques(root)) for kind in ("labels", "annotations")]
+    return next((place for place in places if place.text), places[0])
 
 
 def _spec(gang: GangView, podgang: PodGang, queue: str) -> Object:
@@ -174,10 +177,15 @@ def _trouble(gang: GangView, podgang: PodGang) -> str:
 
 
 def _no_queue(gang: GangView, podgroup: Object) -> str:
-    """The queue that does not exist; it may come later."""
-    queue = (podgroup.get("spec") or {}).get("queue") or _named(gang, labels.KAI_QUEUE)
-    there = not gang.cluster.serves(QUEUE) or gang.cluster.get(QUEUE, "", queue) is not None
-    return "" if there else f'KAI has no Queue "{queue}"'
+    """Says that the queue does not exist; "" when it does."""
+    named = _named(Field(gang.template.pcs.wire), labels.KAI_QUEUE).text
+    queue = (podgroup.get("spec") or {}).get("queue") or named or ""
+    return "" if _exists(gang.cluster, queue) else f'KAI has no Queue "{queue}"'
+
+
+def _exists(cluster: Cluster, queue: str) -> bool:
+    """Whether there is such a queue, as far as is known."""
+    return not cluster.serves(QUEUE) or cluster.get(QUEUE, "", queue) is not None
 
 
 def _unschedulable(podgroup: Object) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import secrets
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from grove.cluster import binaries
 from tests.cluster.gang_scheduler import KAI, VOLCANO
 from tests.cluster.harness import ROOT, Harness, running_cluster
-from tests.cluster.operators import QUIET, OperatorProcess
+from tests.cluster.operators import OperatorProcess
+from tests.cluster.webhooks import configured, free_port
 from tests.cluster.workspace import Workspace
 
 GANG_NODES = 28
@@ -98,28 +100,37 @@ def workspace(cluster: Harness, namespace: str, operator: OperatorProcess) -> It
     workspace.close()
 
 
-@pytest.fixture(scope="session")
-def gang_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, OperatorProcess]]:
+@dataclass(frozen=True)
+class GangCluster:
     """A cluster of its own for KAI and Volcano, whose CRDs come and go there, and an operator that has both enabled."""
+
+    harness: Harness
+    operator: OperatorProcess
+    port: int
+    """of the operator's webhooks, which the API server does not call by itself"""
+
+
+@pytest.fixture(scope="session")
+def gang_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GangCluster]:
+    """The cluster for KAI and Volcano."""
     profiles = [{"name": dialect.scheduler} for dialect in (KAI, VOLCANO)]
     with running_cluster(tmp_path_factory.mktemp("gangs"), GANG_NODES, "gangs") as harness:
         apply_crds(harness)
-        config = {**QUIET, "scheduler": {"profiles": profiles}}
+        config = configured(port := free_port(), scheduler={"profiles": profiles})
         process = OperatorProcess(harness.kubeconfig, tmp_path_factory.mktemp("gang-operator"), config)
         process.start()
-        yield harness, process
+        yield GangCluster(harness, process, port)
         if process.is_running:
             process.stop()
 
 
 @pytest.fixture
-def gang_workspace(gang_cluster: tuple[Harness, OperatorProcess]) -> Iterator[Workspace]:
+def gang_workspace(gang_cluster: GangCluster) -> Iterator[Workspace]:
     """A namespace of its own on that cluster."""
-    harness, process = gang_cluster
-    if not process.is_running:
-        process.start()
-    with fresh_namespace(harness) as name:
-        workspace = Workspace(harness, name, process)
+    if not gang_cluster.operator.is_running:
+        gang_cluster.operator.start()
+    with fresh_namespace(gang_cluster.harness) as name:
+        workspace = Workspace(gang_cluster.harness, name, gang_cluster.operator)
         yield workspace
         workspace.close()
 

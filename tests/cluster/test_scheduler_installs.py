@@ -4,13 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cluster import webhooks
+from tests.cluster.conftest import GangCluster
 from tests.cluster.gang_scheduler import KAI, VOLCANO, Dialect, GangScheduler
 from tests.cluster.harness import ApiStatus
 from tests.cluster.scheduler_crds import kai_podgroups, volcano_podgroups
 from tests.cluster.schedulers import apply_crd, install, open_queue, remove_crd
 from tests.cluster.test_gang_podgroups import for_scheduler
 from tests.cluster.workloads import clique, group, partial, podcliqueset
-from tests.cluster.workspace import Object, Workspace, gates, is_ready, uid
+from tests.cluster.workspace import Object, Workspace, condition, gates, is_ready, uid
 
 BOTH = pytest.mark.parametrize("dialect", [KAI, VOLCANO], ids=lambda dialect: dialect.scheduler)
 QUEUE_OF_KAI = "kai.scheduler/queue"
@@ -198,7 +200,6 @@ def test_a_set_without_a_queue_says_so_and_goes_on_once_it_has_one(place: Worksp
     place.wait(
         lambda: [e for e in place.events("q", "InvalidSpec") if e["message"].startswith(wanted)], "an event tells"
     )
-    place.wait(lambda: len(place.pods()) == 2, "pods are there")
     assert all(gates(pod) for pod in place.pods())
     assert place.items("kai") == []
 
@@ -215,7 +216,6 @@ def test_cliques_of_two_queues_make_no_podgroup(place: Workspace) -> None:
     place.create("pcs", podcliqueset("t", *cliques))
     wanted = f'spec.template.cliques[1].labels[{QUEUE_OF_KAI}]: Invalid value: "y"'
     place.wait(lambda: [text for text in errors(place, "t") if text.startswith(wanted)], "lastErrors tell")
-    place.wait(lambda: len(place.pods()) == 2, "pods are there")
     assert all(gates(pod) for pod in place.pods())
     assert place.items("kai") == []
 
@@ -231,6 +231,37 @@ def test_a_queue_of_volcano_that_is_missing_or_closed_is_told(place: Workspace) 
     open_queue(place.cluster, VOLCANO, queue)
     place.wait(lambda: not errors(place, "c"), "no error is left")
     assert place.get("vc", "c-0")["spec"]["queue"] == queue
+
+
+def test_admission_refuses_queues_that_are_wrong(place: Workspace, gang_cluster: GangCluster) -> None:
+    webhooks.install(place.cluster, gang_cluster.port)
+    try:
+        webhooks.wait_called(place.cluster)
+        kai = for_scheduler(podcliqueset("k", clique("a", 1)), KAI)
+        assert webhooks.refusal(place.cluster, kai, place.namespace) == ""
+        del kai["spec"]["template"]["cliques"][0]["labels"]
+        refusal = webhooks.refusal(place.cluster, kai, place.namespace)
+        assert f"metadata.labels[{QUEUE_OF_KAI}]: Required value: kai-scheduler needs a queue" in refusal
+
+        volcano = for_scheduler(podcliqueset("v", clique("a", 1)), VOLCANO)
+        assert webhooks.refusal(place.cluster, volcano, place.namespace) == ""
+        queue = f"shut-{place.namespace}"
+        volcano["metadata"]["annotations"] = {QUEUE_OF_VOLCANO: queue}
+        where = f'metadata.annotations[{QUEUE_OF_VOLCANO}]: Invalid value: "{queue}": '
+        refusal = webhooks.refusal(place.cluster, volcano, place.namespace)
+        assert f"{where}there is no Volcano Queue {queue}" in refusal
+        open_queue(place.cluster, VOLCANO, queue, "Closed")
+        place.wait(
+            lambda: (
+                f"{where}the Volcano Queue {queue} must be Open, and is Closed"
+                in webhooks.refusal(place.cluster, volcano, place.namespace)
+            ),
+            "closed queues are refused",
+        )
+        open_queue(place.cluster, VOLCANO, queue)
+        place.wait(lambda: not webhooks.refusal(place.cluster, volcano, place.namespace), "open ones are taken")
+    finally:
+        webhooks.uninstall(place.cluster)
 
 
 # -- shapes ------------------------------------------------------------------------------------------------------------
@@ -292,6 +323,28 @@ def test_podgroups_of_the_topology_cases(place: Workspace, case: str, dialect: D
 
 
 # -- what people reported ----------------------------------------------------------------------------------------------
+
+
+def test_what_kai_says_is_repeated_by_the_podgang(place: Workspace) -> None:
+    place.create("pcs", for_scheduler(podcliqueset("w", clique("a", 2)), KAI))
+    place.wait(lambda: place.get("kai", "w-0"), "the PodGroup is there")
+    said = {"type": "UnschedulableOnNodePool", "status": "True", "reasons": [{"message": "no node has 2 GPUs."}]}
+    place.patch("kai", "w-0", {"status": {"schedulingConditions": [said]}}, "status")
+    wanted = "w-0-a has 0 of 2; the scheduler says: no node has 2 GPUs"
+    place.until("pg", "w-0", lambda gang: wanted in condition(gang, "Scheduled")["message"], "repeats it")
+    runs(place, GangScheduler(place, KAI, 28), "w", 2)
+    place.until("pg", "w-0", lambda gang: gang["status"]["phase"] == "Running", "and forgets it")
+
+
+def test_what_volcano_says_is_repeated_by_the_podgang(place: Workspace) -> None:
+    place.create("pcs", for_scheduler(podcliqueset("w", clique("a", 2)), VOLCANO))
+    place.wait(lambda: place.get("vc", "w-0"), "the PodGroup is there")
+    said = {"type": "Unschedulable", "status": "True", "message": "2/2 tasks in gang unschedulable"}
+    place.patch("vc", "w-0", {"status": {"phase": "Inqueue", "conditions": [said]}})
+    wanted = "w-0-a has 0 of 2; the scheduler says: 2/2 tasks in gang unschedulable"
+    place.until("pg", "w-0", lambda gang: wanted in condition(gang, "Scheduled")["message"], "repeats it")
+    runs(place, GangScheduler(place, VOLCANO, 28), "w", 2)
+    assert place.get("vc", "w-0")["status"]["phase"] == "Inqueue"
 
 
 def test_a_missing_podgroup_comes_back(place: Workspace) -> None:

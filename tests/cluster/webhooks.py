@@ -20,7 +20,7 @@ from grove.webhooks.reviews import Answer, Request
 from grove.webhooks.server import Handler, WebhookServer, bind
 from tests.cluster.harness import ApiStatus, Harness
 from tests.cluster.operators import QUIET
-from tests.cluster.workloads import podcliqueset
+from tests.cluster.workloads import clique, podcliqueset
 
 
 class LocalWebhooks:
@@ -80,11 +80,17 @@ def install(cluster: Harness, port: int, **options: Any) -> None:
         cluster.api("POST", resource.path(), manifest)
 
 
+def uninstall(cluster: Harness) -> None:
+    """Have the API server call no webhooks of the operator any more."""
+    for manifest in manifests(url="https://127.0.0.1:1"):
+        resource = MUTATING if manifest["kind"] == MUTATING.kind else VALIDATING
+        cluster.api("DELETE", resource.path(name=manifest["metadata"]["name"]))
+
+
 def wait_called(cluster: Harness, namespace: str = "default") -> None:
-    """Wait until the webhooks answer: they refuse a set without cliques, which the schema would take."""
-    cluster.wait(
-        lambda: "pcs.validating" in refusal(cluster, podcliqueset("probe"), namespace), message="webhooks answer"
-    )
+    """Wait until the webhooks answer: they refuse a pod without containers, which the schema would take."""
+    probe = podcliqueset("probe", clique("a", 1, podSpec={"containers": []}))
+    cluster.wait(lambda: "pcs.validating" in refusal(cluster, probe, namespace), message="webhooks answer")
 
 
 def refusal(cluster: Harness, obj: dict[str, Any], namespace: str = "default") -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
+from grove.admission.fields import Field, FieldWarning
 from grove.api import labels
 from grove.plan.pods import build_pod
 from grove.runtime.writes import Create, Delete, Patch
@@ -267,7 +268,9 @@ def test_a_podgroup_that_is_there_stays_when_the_set_loses_its_queue() -> None:
 
 def test_a_queue_that_is_not_there_is_no_error_but_the_reason_of_waiting() -> None:
     cluster, obj = installed("0.15", "other"), kai_set(clique("a", 1), queue="test")
-    assert findings(KAI, cluster, obj) == []
+    told = f'metadata.labels[{QUEUED}]: KAI has no Queue "test": pods wait until it has'
+    assert findings(KAI, cluster, obj) == [told]
+    assert isinstance(next(iter(KAI.validate(Field(obj), cluster))), FieldWarning)
     gang = view(filled(obj), cluster, "web-0")
     assert made(KAI, cluster, gang, PODGROUP)["spec"]["queue"] == "test"
     assert KAI.placement(gang).reason == 'KAI has no Queue "test"'
