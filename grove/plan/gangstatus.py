@@ -201,18 +201,19 @@ def _pending_news(state: GangState, live: Sequence[Mapping[str, Any]], want: Wan
 
     For a gang that waits for its base gang the reasons of that are told, not its own.
     """
-    before, cause = find(live, ConditionType.SCHEDULED), _cause_in(want.message)
-    same = before.get("reason") == want.reason and _blurred(_cause_in(before.get("message") or "")) == _blurred(cause)
-    if want.status or not cause or same or want.reason == _WAITING_FOR_BASE_GANG:
+    cause = _cause_in(want.message)
+    if want.status or not cause or want.reason == _WAITING_FOR_BASE_GANG:
         return None
-    return Notice(PENDING_EVENT, f"PodGang {state.gang.name} is {want.message}")
+    before = find(live, ConditionType.SCHEDULED)
+    same = before.get("reason") == want.reason and _blurred(_cause_in(before.get("message") or "")) == _blurred(cause)
+    return None if same else Notice(PENDING_EVENT, f"PodGang {state.gang.name} is {want.message}")
 
 
 def _unhealthy_news(
     state: GangState, due: Mapping[str, Due], live: Sequence[Mapping[str, Any]], want: Want, now: str
 ) -> Notice | None:
     """What will be terminated and when, told when that is new."""
-    worst = _worst(state, due)
+    worst = _worst(state, due) if want.status else None
     if worst is None or worst[1].terminated or worst[0].member.podclique not in due:
         return None
     if find(live, ConditionType.UNHEALTHY).get("message") == want.message:

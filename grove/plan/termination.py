@@ -95,8 +95,10 @@ def plan_terminations(
     """
     if replica >= template.replicas:
         return TerminationPlan()
-    delay = termination_delay(template)
     shortages = list(_shortages(template, replica, podcliques, scaling_groups))
+    if not shortages:
+        return TerminationPlan()
+    delay = termination_delay(template)
     due = {
         cause: Due(shortage.since + delay, shortage.target.text)
         for shortage in sorted(shortages, key=lambda shortage: -shortage.since)
