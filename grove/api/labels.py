@@ -146,6 +146,8 @@ class ConditionType(StrEnum):
     READY = "Ready"
     UNHEALTHY = "Unhealthy"
     DISRUPTION_TARGET = "DisruptionTarget"
+    GANG_GUARANTEED = "GangGuaranteed"
+    """Of our own: whether the scheduler places the gang's minimum together or not at all."""
 
 
 class Reason(StrEnum):

@@ -5,7 +5,7 @@ import time
 from grove.api.labels import EventReason
 from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.routing import AT_ONCE, ReplicaKey, Wake
-from grove.controllers.scheduling import Scheduling
+from grove.controllers.scheduling import Scheduling, lost_guarantee
 from grove.controllers.startup import Startup
 from grove.controllers.termination import Terminator
 from grove.controllers.verdicts import Verdicts
@@ -120,6 +120,9 @@ class ReplicaReconciler:
             if plan.status is not None and gang is not None and name not in broken:
                 body = {"metadata": {"resourceVersion": str(gang.resource_version)}, "status": plan.status.status}
                 statuses.append(Patch(PODGANG, gang.namespace, name, body, "status", gang.uid))
+                lost = lost_guarantee(gang.wire.get("status") or {}, plan.status)
+                if lost and replica == 0 and not plan.state.gang.base:  # one event speaks for all gangs of a set
+                    self._actor.event(*regarding, "Warning", "NoGangGuarantee", lost)
         done = await self._actor.act(regarding, statuses)
         broken |= {failure.name for failure in done.failures}
         outcome.add(done)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from grove.admission import Facts
 from grove.admission.fields import Field, FieldError, Finding, cliques
+from grove.api.labels import ConditionType
 from grove.api.podclique import PodClique
 from grove.api.podgang import PodGang
 from grove.controllers.world import World
@@ -20,6 +21,17 @@ SCHEDULER_UNAVAILABLE: Final = "ERR_SCHEDULER_UNAVAILABLE"
 """Code in lastErrors of a set, and of its PodCliques, whose scheduler lacks something in the cluster."""
 UNAVAILABLE_SECONDS: Final = 60.0
 """After how many seconds such an object is looked at again at the latest; news of what lacked come by event."""
+
+
+def lost_guarantee(have: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+    """Why a PodGang's new status says that its gang has no guarantee; "" when the one before (`have`) said the same."""
+    now, before = (_guarantee(one) for one in (status, have))
+    return str(now["message"]) if now.get("status") == "False" and now.get("message") != before.get("message") else ""
+
+
+def _guarantee(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    conditions = status.get("conditions") or ()
+    return next((condition for condition in conditions if condition.get("type") == ConditionType.GANG_GUARANTEED), {})
 
 
 class Scheduling:
@@ -82,7 +94,8 @@ class Scheduling:
         if self.missing(template):
             return {}
         backend, now = self._schedulers.of(template), time.time()
-        views = [self._view(template, replica, snapshot, state, gangs, now) for state in gangs.values()]
+        unplaced = tuple(state for state in gangs.values() if not state.scheduled)
+        views = [self._view(template, replica, snapshot, state, gangs, now, unplaced) for state in gangs.values()]
         return {
             view.state.gang.name: backend.decide(view)
             for view in views
@@ -97,6 +110,7 @@ class Scheduling:
         state: GangState,
         gangs: Mapping[str, GangState],
         now: float,
+        unplaced: tuple[GangState, ...] = (),
     ) -> GangView:
         return GangView(
             template,
@@ -108,4 +122,5 @@ class Scheduling:
             snapshot.podcliques,
             gangs,
             snapshot.podgangs,
+            unplaced,
         )

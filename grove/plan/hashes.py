@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 _RECIPE = "v1"
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
 # Values equal to the documented defaults count as absent, so an object hashes the same with and without webhooks.
 _DEFAULTS = {"restartPolicy": "Always", "terminationGracePeriodSeconds": 30}
 
@@ -26,6 +28,16 @@ def pod_template_hash(
         "priorityClassName": priority_class_name,
     }
     return _digest(template)
+
+
+def suffix(*parts: str) -> str:
+    """Five characters for the end of a name, which differ when one of the parts does."""
+    number = int.from_bytes(hashlib.sha256("/".join(parts).encode()).digest()[:8], "big")
+    text = ""
+    for _ in range(_SUFFIX_LENGTH):
+        number, digit = divmod(number, len(_SUFFIX_ALPHABET))
+        text += _SUFFIX_ALPHABET[digit]
+    return text
 
 
 def is_ours(text: str) -> bool:

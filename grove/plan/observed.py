@@ -40,6 +40,8 @@ class PodView:
     """seconds since the epoch"""
     gates: tuple[str, ...]
     """names of spec.schedulingGates, in order"""
+    scheduling_group: str
+    """spec.schedulingGroup.podGroupName: the PodGroup of Kubernetes' own gang scheduling"""
     node: str
     phase: str
     deleting: bool
@@ -116,6 +118,7 @@ class PodView:
             index=_index(tags.get(labels.POD_INDEX), spec.get("hostname")),
             created=_epoch(metadata.get("creationTimestamp")),
             gates=tuple(intern(gate["name"]) for gate in spec.get("schedulingGates") or ()),
+            scheduling_group=intern((spec.get("schedulingGroup") or {}).get("podGroupName") or ""),
             node=intern(spec.get("nodeName") or ""),
             phase=intern(status.get("phase") or "Pending"),
             deleting=bool(metadata.get("deletionTimestamp")),

@@ -1,6 +1,5 @@
 """Pods of one PodClique: which should exist, under which names, and what they look like."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
@@ -12,6 +11,7 @@ from grove.api.podclique import PodClique
 from grove.plan.adoption import translated
 from grove.plan.breach import remaining, terminated_until
 from grove.plan.children import with_env
+from grove.plan.hashes import suffix
 from grove.plan.init_container import Hold
 from grove.plan.kinds import POD
 from grove.plan.observed import PodView
@@ -29,9 +29,6 @@ BURST = 500
 
 Prepare = Callable[[dict[str, Any], int], dict[str, Any]]
 """Gives a new pod (wire form) at an index what its scheduler wants to find on it, and returns it."""
-
-_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_SUFFIX_LENGTH = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +119,7 @@ def pod_name(podclique: str, uid: str, index: int, predecessor: str, taken: Mapp
     """
     attempt = 0
     while True:
-        digest = hashlib.sha256(f"{uid}/{index}/{predecessor}/{attempt}".encode()).digest()
-        number = int.from_bytes(digest[:8], "big")
-        suffix = ""
-        for _ in range(_SUFFIX_LENGTH):
-            number, digit = divmod(number, len(_SUFFIX_ALPHABET))
-            suffix += _SUFFIX_ALPHABET[digit]
-        name = f"{podclique}-{suffix}"
+        name = f"{podclique}-{suffix(uid, str(index), predecessor, str(attempt))}"
         if name not in taken:
             return name
         attempt += 1

@@ -67,6 +67,7 @@ class Informer(Generic[T]):
         self._resource_version = ""
         self._refresh = asyncio.Event()
         self._failures = 0
+        self._absences = 0
         self._mute = 0.0
         self._lost_since: float | None = None
         self._told = ""
@@ -206,6 +207,7 @@ class Informer(Generic[T]):
 
     def _heard(self) -> None:
         self.served = True
+        self._absences = 0
         self.last_contact = clock.now()
         if self._told:
             away = f" after {self.last_contact - self._lost_since:.0f} s" if self._lost_since is not None else ""
@@ -250,7 +252,9 @@ class Informer(Generic[T]):
         self._tell("not served by this cluster, waiting for it")
         if self._optional or self.synced.is_set():
             self.store.clear()
-        return jittered(self._recheck_seconds)
+        # An API server that has just started does not serve custom resources at once: soon first, then rarely.
+        self._absences += 1
+        return jittered(min(self._recheck_seconds, 2.0 ** min(self._absences, 16)))
 
     def _backoff(self) -> float:
         """Return 0 for a first failure, then 0.1 s doubling up to the cap."""

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from grove.admission.fields import Field, Finding
+from grove.api.labels import ConditionType
 from grove.api.podclique import PodClique
 from grove.api.podgang import PodGang
+from grove.plan.conditions import Want
 from grove.plan.gangs import GangState
 from grove.plan.placement import Placement
 from grove.plan.template import Template
@@ -76,11 +78,12 @@ class GangView:
     """all gangs of this set replica, by name, the base gang first"""
     podgangs: Mapping[str, PodGang] = field(default_factory=dict)
     """the live PodGangs of this set replica, by name"""
+    unplaced: tuple[GangState, ...] = ()
+    """the gangs of this replica whose minimum is not placed; known to `Backend.decide` alone"""
 
-    @property
-    def objects_of(self) -> Callable[[ResourceType], Sequence[Object]]:
+    def objects_of(self, resource: ResourceType) -> Sequence[Object]:
         """The live objects of a kind that carry this gang's label."""
-        return lambda resource: self.cluster.of_gang(resource, self.template.namespace, self.state.gang.name)
+        return self.cluster.of_gang(resource, self.template.namespace, self.state.gang.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +155,8 @@ class UnknownBackend(Backend):
 
     def __init__(self, name: str) -> None:
         super().__init__(name, {})
+
+    def placement(self, gang: GangView) -> Placement:
+        """Nobody here knows what that scheduler does."""
+        text = f"the operator's configuration has no profile for the scheduler {self.name}"
+        return Placement(conditions=(Want(ConditionType.GANG_GUARANTEED, None, "NoProfile", text),))

@@ -1,7 +1,132 @@
-"""Kubernetes' own scheduler, `default-scheduler`."""
+"""Kubernetes' own scheduler, `default-scheduler`: gangs of Kubernetes 1.37 where they are served, else none.
 
-from grove.schedulers.backend import Backend
+| served | a gang is | promise |
+|---|---|---|
+| PodGroups, CompositePodGroups | a CompositePodGroup over a PodGroup per clique | every clique's minimum, or none |
+| PodGroups | one PodGroup | as many pods as the minimums are together, of just those pods, or none |
+| neither | nothing | none: pods are placed one by one |
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from grove.admission.fields import Field, Finding, cliques
+from grove.api.labels import ConditionType
+from grove.plan.conditions import Want
+from grove.plan.placement import Placement
+from grove.plan.podclique import clique_of
+from grove.plan.template import Template
+from grove.schedulers.backend import Backend, Cluster, Decision, GangView, Object, Slot, Watch
+from grove.schedulers.native import (
+    COMPOSITE,
+    PODGROUP,
+    Naming,
+    Tier,
+    minimum,
+    plan_objects,
+    tier_of,
+)
+from grove.schedulers.surplus import hold
+
+SURPLUS_SECONDS: Final = 120.0
+"""How long surplus pods wait for other gangs of their set replica that cannot be placed."""
+
+_NO_GROUPS: Final = "the cluster serves no PodGroups of scheduling.k8s.io/v1beta1"
 
 
 class DefaultScheduler(Backend):
-    """Pods are placed one by one; the gates alone see to it that a gang starts together."""
+    """Kubernetes' own scheduler. `config` has `gangScheduling` (true): whether to use its gangs where there are any."""
+
+    watches = (Watch(PODGROUP), Watch(COMPOSITE))
+
+    def __init__(self, name: str, config: Mapping[str, Any]) -> None:
+        super().__init__(name, config)
+        self._enabled = config.get("gangScheduling", True)
+        if not isinstance(self._enabled, bool):
+            raise ValueError(f"gangScheduling: Invalid value: {self._enabled!r}: must be true or false")
+
+    def validate(self, root: Field, cluster: Cluster) -> Iterator[Finding]:
+        """Warn of what keeps a set from getting gangs."""
+        if self._offered(cluster) is Tier.NONE:
+            return
+        for clique in cliques(root):
+            pod = clique["spec"]["podSpec"]
+            for field in (pod["schedulingGroup"], pod["evictionResponders"]):
+                if field.given:
+                    yield field.warning("with this field the pods of the set are placed one by one, not as a gang")
+
+    def prepare_pod(self, pod: Object, slot: Slot) -> Object:
+        """Put the first pods of a clique into their group, and give all the group's priority."""
+        naming, _ = self._naming(slot.template, slot.cluster)
+        clique = clique_of(slot.podclique, slot.template)
+        if naming is None or clique is None:
+            return pod
+        spec = pod["spec"]
+        spec.pop("priorityClassName", None)
+        if naming.priority:
+            spec["priorityClassName"] = naming.priority
+        if slot.index < minimum(slot.podclique):
+            spec["schedulingGroup"] = {"podGroupName": naming.group_of(slot.podclique, clique)}
+        return pod
+
+    def decide(self, gang: GangView) -> Decision:
+        """The gang's groups, and its surplus, which waits."""
+        naming, _ = self._naming(gang.template, gang.cluster)
+        if naming is None or not all(group.member.podclique in gang.podcliques for group in gang.state.groups):
+            return Decision()
+        namespace = gang.template.namespace
+        held, left = hold(gang, lambda name: gang.cluster.of_gang(PODGROUP, namespace, name), SURPLUS_SECONDS)
+        return Decision(plan_objects(gang, naming), frozenset(held), left)
+
+    def placement(self, gang: GangView) -> Placement:
+        """Whether there is a guarantee, and what the scheduler says of groups that it cannot place."""
+        naming, problem = self._naming(gang.template, gang.cluster)
+        if naming is None:
+            text = f"pods are placed one by one: {problem}"
+            return Placement(conditions=(Want(ConditionType.GANG_GUARANTEED, False, "NoGangScheduling", text),))
+        return Placement(reason=_refusal(gang), conditions=(_guarantee(gang, naming),))
+
+    def _offered(self, cluster: Cluster) -> Tier:
+        return tier_of(cluster) if self._enabled else Tier.NONE
+
+    def _naming(self, template: Template, cluster: Cluster) -> tuple[Naming | None, str]:
+        """How the groups of a set are called; None and why where it can have none."""
+        tier = self._offered(cluster)
+        if tier is Tier.NONE:
+            return None, _NO_GROUPS if self._enabled else "gangScheduling is off in the operator's configuration"
+        specs = [clique.spec.pod_spec for clique in template.cliques.values()]
+        if any(spec.get(key) is not None for spec in specs for key in ("schedulingGroup", "evictionResponders")):
+            return None, "the pods have a schedulingGroup or evictionResponders of their own"
+        if len({spec.get("preemptionPolicy") for spec in specs}) > 1:
+            return None, "the cliques differ in preemptionPolicy"
+        classes = {template.priority_class_name or spec.get("priorityClassName") or "" for spec in specs}
+        if len(classes) > 1:
+            return None, f"the cliques differ in priority ({', '.join(sorted(classes))}), a gang has one"
+        return Naming(template, tier, next(iter(classes), "")), ""
+
+
+def _guarantee(gang: GangView, naming: Naming) -> Want:
+    """The condition that says whether the minimum of a gang is placed together or not at all."""
+    outside = sum(
+        pod.index < group.member.min_replicas
+        and pod.scheduling_group != naming.group_of(gang.podcliques[group.member.podclique], group.member.clique)
+        for group in gang.state.groups
+        if group.exists
+        for pod in group.pods
+    )
+    if outside:
+        text = f"{outside} pods were made before the gang's present groups; their successors will be in them"
+        return Want(ConditionType.GANG_GUARANTEED, False, "PodsOutsideGroups", text)
+    text = "the minimum of all groups is placed together or not at all"
+    return Want(ConditionType.GANG_GUARANTEED, True, naming.tier.value, text)
+
+
+def _refusal(gang: GangView) -> str:
+    """The scheduler's words about the first group that it could not place; "" when there is none."""
+    if gang.state.scheduled:
+        return ""
+    for podgroup in sorted(gang.objects_of(PODGROUP), key=lambda obj: str(obj["metadata"]["name"])):
+        for condition in (podgroup.get("status") or {}).get("conditions") or ():
+            if condition.get("type") == "PodGroupInitiallyScheduled" and condition.get("status") == "False":
+                return str(condition.get("message") or condition.get("reason") or "").rstrip(". ")
+    return ""

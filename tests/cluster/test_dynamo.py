@@ -143,15 +143,15 @@ def test_scaling_before_the_children_exist(workspace: Workspace) -> None:
 
 
 def test_why_a_component_is_not_ready(workspace: Workspace) -> None:
-    """Without a node for it, for lack of capacity; the others are ready all the same."""
+    """Without a node for one of them, for lack of capacity, and so are the others: they are one gang."""
     client = chat(workspace, prefill=1, room=workspace.namespace)
     client.reconcile()
 
     def short_of_nodes() -> bool:
         assert client.verdict("frontend") == "InsufficientCapacity", client.verdict("frontend")
-        return client.verdict("prefill") == client.verdict("decode") == "Ready"
+        return not any(pod["spec"].get("nodeName") for pod in workspace.pods())
 
-    workspace.wait(short_of_nodes, "only the front end is not ready")
+    workspace.wait(short_of_nodes, "no component has a node")
     workspace.open_rooms(1)
     ready(client)
     client.scale("frontend", 2)

@@ -21,6 +21,8 @@ PATHS = {
     "pod": ("api/v1", "pods"),
     "svc": ("api/v1", "services"),
     "hpa": ("apis/autoscaling/v2", "horizontalpodautoscalers"),
+    "podgroup": ("apis/scheduling.k8s.io/v1beta1", "podgroups"),
+    "cpg": ("apis/scheduling.k8s.io/v1alpha3", "compositepodgroups"),
     "quota": ("api/v1", "resourcequotas"),
     "event": ("api/v1", "events"),
     "cm": ("api/v1", "configmaps"),

@@ -1,5 +1,6 @@
 """Scheduler back ends: how they are found and enabled, and when the operator asks them what."""
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,11 +29,12 @@ from grove.schedulers import (
     registry,
 )
 from grove.schedulers import (
-    Cluster as Offer,
+    Cluster as Served,
 )
 from tests.fake_api.virtual import run
+from tests.unit.gangs import Offer, Stage
 from tests.unit.harness import Cluster, virtual_clock
-from tests.unit.support import Object, clique, pod_set, template
+from tests.unit.support import Object, Paper, clique, pod_set, template
 
 GROUP = ResourceType("toy.example", "v1", "groups", "Group")
 QUEUE = ResourceType("toy.example", "v1", "queues", "Queue", namespaced=False)
@@ -48,10 +50,10 @@ class Toy(Backend):
         if config.get("queue") == "":
             raise ValueError('queue: Invalid value: "": must be a name')
 
-    def missing(self, cluster: Offer) -> str:
+    def missing(self, cluster: Served) -> str:
         return "" if cluster.serves(GROUP) else "toy wants groups.toy.example"
 
-    def validate(self, root: Field, cluster: Offer) -> Iterator[Finding]:
+    def validate(self, root: Field, cluster: Served) -> Iterator[Finding]:
         if root["spec"]["replicas"].number == 3:
             yield root["spec"]["replicas"].invalid("toy cannot count to three")
 
@@ -59,7 +61,7 @@ class Toy(Backend):
         pod["metadata"].setdefault("annotations", {})["toy"] = f"{slot.podclique.name}/{slot.index}"
         return pod
 
-    def _open(self, cluster: Offer) -> bool:
+    def _open(self, cluster: Served) -> bool:
         queue = cluster.get(QUEUE, "", self.config["queue"])
         return queue is not None and queue["spec"]["open"]
 
@@ -199,3 +201,20 @@ def test_a_back_end_at_work(toy: None) -> None:
 
     with virtual_clock():
         run(main())
+
+
+def test_the_back_end_in_the_documentation_works() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "schedulers.md").read_text()
+    [block] = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    scope: Object = {}
+    exec(block, scope)
+    backend = scope["MyScheduler"]("my-scheduler", {})
+    obj = pod_set(clique("a"))
+    [error] = backend.validate(Field(obj), Offer())
+    assert str(error) == "metadata.labels[example.com/queue]: Required value: my-scheduler needs a queue"
+    obj["metadata"]["labels"] = {"example.com/queue": "research"}
+    made = Stage(Paper.of(obj), backend, Offer())
+    assert not list(backend.validate(Field(obj), Offer()))
+    [pod] = made.add("web-0-a", 0)
+    assert pod["metadata"]["labels"]["example.com/queue"] == "research"
+    assert made.settle("web-0") == ()

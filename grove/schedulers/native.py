@@ -1,0 +1,234 @@
+"""Gangs of Kubernetes 1.37 (KEP-4671, KEP-5732): which objects a PodGang becomes, and which pod is in which group.
+
+A group's scheduling policy says how many of its pods must be placed together. The scheduler fills groups greedily, so
+a pod beyond the minimum could take the room that another clique's minimum needs, and nothing would ever be placed.
+Therefore only the first minReplicas pods of each clique, by index, are in a group; the surplus is in none.
+
+Nearly every field of a group is immutable, and so is a pod's membership. So the name of a group ends in a hash of what
+cannot change in it: after such a change new pods join a new group, and the old one goes with its last pod. A group asks
+for no more pods than it has or will get, which keeps it whole while pods move over.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from grove.api import labels
+from grove.api.podclique import PodClique
+from grove.plan.diff import covers
+from grove.plan.gangs import GroupState
+from grove.plan.hashes import suffix
+from grove.plan.template import Template
+from grove.plan.update import ensure
+from grove.runtime.resources import ResourceType
+from grove.runtime.writes import Delete, Write
+from grove.schedulers.backend import Cluster, GangView, Object
+from grove.schedulers.objects import gang_metadata
+
+PODGROUP: Final = ResourceType("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
+COMPOSITE: Final = ResourceType("scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup")
+
+
+class Tier(StrEnum):
+    """What the cluster offers; the value is the kind of a gang's root object."""
+
+    NONE = ""
+    PODGROUP = "PodGroup"
+    """one group per gang, with the minimums of all cliques"""
+    COMPOSITE = "CompositePodGroup"
+    """a group per clique, and one above them that asks for all"""
+
+
+def tier_of(cluster: Cluster) -> Tier:
+    """The best that the API server serves now."""
+    if not cluster.serves(PODGROUP):
+        return Tier.NONE
+    return Tier.COMPOSITE if cluster.serves(COMPOSITE) else Tier.PODGROUP
+
+
+def minimum(podclique: PodClique) -> int:
+    """How many pods of a PodClique are placed together, those with the lowest indices."""
+    return max(podclique.spec.min_available or 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """Names of the groups of one set: what is immutable in a group is in its name."""
+
+    template: Template
+    tier: Tier
+    priority: str
+    """PriorityClass of the groups and their pods, "" for the cluster's default"""
+
+    def group_of(self, podclique: PodClique, clique: str) -> str:
+        """The group that a new pod of a PodClique joins; `clique` is the PodClique's name in the template."""
+        gang = podclique.labels.get(labels.PODGANG, "")
+        if self.tier is Tier.PODGROUP:
+            return self.root_of(gang)
+        alone = self.alone(clique, scaled=labels.BASE_PODGANG in podclique.labels)
+        return f"{podclique.name}-{suffix(podclique.uid, self.priority, 'alone' if alone else 'member')}"
+
+    def root_of(self, gang: str) -> str:
+        """The object at the top of a gang, if its groups are no roots themselves."""
+        return f"{gang}-{suffix(self.template.uid, self.priority)}"
+
+    def alone(self, clique: str, *, scaled: bool) -> bool:
+        """Whether a gang can never have but one PodClique, so that a group needs nothing above it."""
+        if scaled:
+            return any(len(g.clique_names) == 1 for g in self.template.groups.values() if clique in g.clique_names)
+        grouped = sum(len(group.clique_names) * group.min_available for group in self.template.groups.values())
+        return len(self.template.standalone) + grouped == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The group of some pods of a gang: those of one clique, or of all in the tier without CompositePodGroups."""
+
+    name: str
+    min_count: int
+    parent: str
+    """name of the CompositePodGroup above it, "" for none"""
+    topology: str
+    owner: PodClique | None
+    """None is the PodGang"""
+
+
+def plan_objects(gang: GangView, naming: Naming) -> tuple[Write, ...]:
+    """Create, patch and delete the objects of a gang whose PodGang and PodCliques all exist."""
+    assert gang.podgang is not None
+    spec: Mapping[str, Any] = gang.podgang.wire.get("spec") or {}
+    live = {obj["metadata"]["name"]: obj for obj in gang.objects_of(PODGROUP)}
+    live_composites = {obj["metadata"]["name"]: obj for obj in gang.objects_of(COMPOSITE)}
+    leaves = _leaves(gang, naming, spec)
+    writes = [write for leaf in leaves for write in _ensure_leaf(gang, naming, live.get(leaf.name), leaf)]
+    used = {pod.scheduling_group for group in gang.state.groups for pod in group.pods} | {leaf.name for leaf in leaves}
+    writes += [_delete(PODGROUP, obj) for name, obj in live.items() if name not in used and _stays(obj)]
+    parents = [_parent(live[leaf.name]) if leaf.name in live else leaf.parent for leaf in leaves]
+    composites = _composites(gang, naming, spec, parents)
+    for desired in composites:
+        writes += _ensure_composite(live_composites.get(desired["metadata"]["name"]), desired)
+    used = {_parent(obj) for name, obj in live.items() if name in used}
+    used |= {desired["metadata"]["name"] for desired in composites}
+    writes += [_delete(COMPOSITE, obj) for name, obj in live_composites.items() if name not in used and _stays(obj)]
+    return tuple(writes)
+
+
+def expected_members(group: GroupState, name: str) -> int:
+    """How many pods of a clique its group can count on: those in it, and those that will be made and join it.
+
+    minReplicas is the most that is asked for. A pod below that index which is in no group, or in another, leaves its
+    place only when it is replaced.
+    """
+    joined = sum(pod.scheduling_group == name for pod in group.pods)
+    taken = {pod.index for pod in group.pods}
+    free = sum(index not in taken for index in range(group.member.min_replicas))
+    coming = min(free, max(group.member.replicas - len(group.pods), 0))
+    return min(joined + coming, group.member.min_replicas)
+
+
+def _leaves(gang: GangView, naming: Naming, spec: Mapping[str, Any]) -> list[Leaf]:
+    """The groups that have or will get pods."""
+    podgroups = {group.get("name"): group for group in spec.get("podgroups") or ()}
+    leaves: list[Leaf] = []
+    for group in gang.state.groups:
+        podclique = gang.podcliques[group.member.podclique]
+        name = naming.group_of(podclique, group.member.clique)
+        count = expected_members(group, name)
+        if not count:
+            continue
+        own = _required(podgroups.get(podclique.name))
+        if naming.alone(group.member.clique, scaled=bool(gang.state.gang.base)):
+            leaves.append(Leaf(name, count, "", own or _required(spec), podclique))
+        else:
+            leaves.append(Leaf(name, count, _parent_of(gang, naming, spec, podclique.name), own, podclique))
+    if naming.tier is Tier.PODGROUP and leaves:
+        total = sum(leaf.min_count for leaf in leaves)
+        return [Leaf(naming.root_of(gang.state.gang.name), total, "", _required(spec), None)]
+    return leaves
+
+
+def _parent_of(gang: GangView, naming: Naming, spec: Mapping[str, Any], podclique: str) -> str:
+    """The CompositePodGroup above a clique's group: that of a group config which lists it, else the gang's."""
+    for config in spec.get("topologyConstraintGroupConfigs") or ():
+        if podclique in (config.get("podGroupNames") or ()):
+            return naming.root_of(config["name"])
+    return naming.root_of(gang.state.gang.name)
+
+
+def _composites(gang: GangView, naming: Naming, spec: Mapping[str, Any], parents: list[str]) -> list[Object]:
+    """The CompositePodGroups above the leaves whose parents are given: each asks for all that is below it."""
+    result: list[Object] = []
+    root = naming.root_of(gang.state.gang.name)
+    for config in spec.get("topologyConstraintGroupConfigs") or ():
+        name = naming.root_of(config["name"])
+        if name in parents:
+            result.append(_composite(gang, naming, name, root, parents.count(name), _required(config)))
+    below = len(result) + parents.count(root)
+    return ([_composite(gang, naming, root, "", below, _required(spec))] if below else []) + result
+
+
+def _composite(gang: GangView, naming: Naming, name: str, parent: str, count: int, topology: str) -> Object:
+    assert gang.podgang is not None
+    spec = _common_spec(gang, naming, parent, topology, "gang" if not parent else "group")
+    spec["schedulingPolicy"] = {"gang": {"minGroupCount": count}}
+    metadata = gang_metadata(gang, name, gang.podgang)
+    return {"apiVersion": COMPOSITE.api_version, "kind": COMPOSITE.kind, "metadata": metadata, "spec": spec}
+
+
+def _ensure_leaf(gang: GangView, naming: Naming, live: Object | None, leaf: Leaf) -> list[Write]:
+    assert gang.podgang is not None
+    spec = _common_spec(gang, naming, leaf.parent, leaf.topology, "pods")
+    spec["schedulingPolicy"] = {"gang": {"minCount": leaf.min_count}}
+    metadata = gang_metadata(gang, leaf.name, leaf.owner or gang.podgang)
+    desired = {"apiVersion": PODGROUP.api_version, "kind": PODGROUP.kind, "metadata": metadata, "spec": spec}
+    if live is not None:
+        # Of a live group only the count can change; what else differs is what the API server filled in.
+        desired["spec"] = {"schedulingPolicy": spec["schedulingPolicy"]}
+    return ensure(PODGROUP, live, desired)
+
+
+def _ensure_composite(live: Object | None, desired: Object) -> list[Write]:
+    """Of a CompositePodGroup nothing can change: it is deleted, and made again once it is gone.
+
+    Nothing keeps it from going, and its groups, which know it by name, do not mind: a pod that waits goes on waiting.
+    """
+    if live is not None and _stays(live) and not covers(live.get("spec"), desired["spec"]):
+        return [_delete(COMPOSITE, live)]
+    return ensure(COMPOSITE, live, desired)
+
+
+def _common_spec(gang: GangView, naming: Naming, parent: str, topology: str, role: str) -> Object:
+    """The fields that groups and composite groups share. A root is evicted whole: below its minimum it is of no use."""
+    spec: Object = {}
+    if parent:
+        spec["parentCompositePodGroupName"] = parent
+    else:
+        spec["disruptionMode"] = {"all": {}}
+    if naming.tier is Tier.COMPOSITE:
+        # In a tree a name is demanded; an object of that name is not, and no scheduler reads Workloads.
+        spec["workloadRef"] = {"workloadName": gang.state.gang.name, "templateName": role}
+    if topology and naming.tier is Tier.COMPOSITE:
+        spec["schedulingConstraints"] = {"topology": [{"key": topology}]}
+    if naming.priority:
+        spec["priorityClassName"] = naming.priority
+    return spec
+
+
+def _required(constrained: Mapping[str, Any] | None) -> str:
+    """The node label that a gang, a group config or a pod group must not be spread over; "" for none."""
+    constraint = (constrained or {}).get("topologyConstraint") or {}
+    return (constraint.get("packConstraint") or {}).get("required") or ""
+
+
+def _parent(podgroup: Object) -> str:
+    return str((podgroup.get("spec") or {}).get("parentCompositePodGroupName") or "")
+
+
+def _stays(obj: Object) -> bool:
+    return not obj["metadata"].get("deletionTimestamp")
+
+
+def _delete(resource: ResourceType, obj: Object) -> Delete:
+    metadata = obj["metadata"]
+    return Delete(resource, metadata["namespace"], metadata["name"], metadata["uid"], "no longer wanted as it is")

@@ -1,0 +1,122 @@
+"""The operator on a cluster that serves gangs of its own, or comes to do so."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESET, PODGANG
+from grove.runtime.events import EVENT
+from grove.schedulers.native import COMPOSITE, PODGROUP
+from tests.unit.harness import Cluster, in_cluster
+from tests.unit.support import Object, clique, group, pod_set
+
+SET = pod_set(
+    clique("a", 3, min_available=2), clique("b", 2, min_available=1), groups=[group("g", ["b"], 2, 1)], replicas=2
+)
+
+
+def install(cluster: Cluster) -> None:
+    cluster.api.install(PODGROUP)
+    cluster.api.install(COMPOSITE)
+
+
+def guarantees(cluster: Cluster) -> Mapping[str, tuple[str, str]]:
+    """Status and reason of each PodGang's condition."""
+    found = {}
+    for gang in cluster.api.objects(PODGANG):
+        [one] = [one for one in gang["status"]["conditions"] if one["type"] == "GangGuaranteed"]
+        found[gang["metadata"]["name"]] = (one["status"], one["reason"])
+    return found
+
+
+def groups(cluster: Cluster) -> set[Any]:
+    return {pod["spec"].get("schedulingGroup", {}).get("podGroupName") for pod in cluster.api.objects(POD)}
+
+
+@in_cluster
+async def test_gangs_come_up_and_rest(cluster: Cluster) -> None:
+    install(cluster)
+    await cluster.up(SET)
+    assert set(guarantees(cluster).values()) == {("True", "CompositePodGroup")}
+    # Per replica a, the base gang's b and the scaled gang's b, which is alone in its gang.
+    assert groups(cluster) == cluster.names(PODGROUP) | {None}
+    assert len(cluster.names(PODGROUP)) == 6
+    assert len(cluster.names(COMPOSITE)) == 2
+    done = cluster.committed()
+    assert (done["create podgroups"], done["create compositepodgroups"]) == (6, 2)
+    assert not any(verb.split()[0] in ("patch", "delete") and "podgroups" in verb for verb in done)
+
+
+@in_cluster
+async def test_a_plain_gang_costs_one_more_write(cluster: Cluster) -> None:
+    await cluster.up(pod_set(clique("a", 2), replicas=3))
+    without = sum(cluster.committed().values())
+    cluster.delete(PODCLIQUESET, "web")
+    await cluster.quiet()
+    install(cluster)
+    await cluster.quiet()
+    before = len(cluster.api.writes())
+    await cluster.up(pod_set(clique("a", 2), replicas=3))
+    assert sum(cluster.committed(before).values()) == without + 3
+
+
+@in_cluster
+async def test_scaling_in_and_out_and_going_idle(cluster: Cluster) -> None:
+    install(cluster)
+    await cluster.up(SET)
+    cluster.scale(PODCLIQUE, "web-0-a", 0)
+    await cluster.quiet()
+    names = cluster.names(PODGROUP)
+    assert len(names) == 5
+    cluster.scale(PODCLIQUE, "web-0-a", 5)
+    cluster.scale(PODCLIQUESET, "web", 1)
+    await cluster.quiet()
+    assert len(cluster.names(PODGROUP)) == 3
+    assert len(cluster.names(COMPOSITE)) == 1
+    await cluster.check({"web": {**SET, "spec": {**SET["spec"], "replicas": 1}}}, {"web-0-a": 5})
+    cluster.delete(PODCLIQUESET, "web")
+    await cluster.quiet()
+    assert not cluster.names(PODGROUP) | cluster.names(COMPOSITE) | cluster.names(POD)
+
+
+@in_cluster
+async def test_a_cluster_that_comes_to_serve_gangs(cluster: Cluster) -> None:
+    await cluster.up(SET)
+    assert set(guarantees(cluster).values()) == {("False", "NoGangScheduling")}
+    told = [event for event in cluster.api.objects(EVENT) if event["reason"] == "NoGangGuarantee"]
+    assert [(event["type"], event["involvedObject"]["name"]) for event in told] == [("Warning", "web")]
+    assert told[0]["message"].endswith("the cluster serves no PodGroups of scheduling.k8s.io/v1beta1")
+
+    install(cluster)
+    await cluster.quiet()
+    assert set(guarantees(cluster).values()) == {("False", "PodsOutsideGroups")}
+    assert cluster.names(PODGROUP) == set()  # what runs is left in peace
+
+    for pod in cluster.api.objects(POD):
+        cluster.delete(POD, pod["metadata"]["name"])
+    await cluster.quiet()
+    assert set(guarantees(cluster).values()) == {("True", "CompositePodGroup")}
+    assert groups(cluster) == cluster.names(PODGROUP) | {None}
+    await cluster.check({"web": SET})
+
+
+@in_cluster
+async def test_objects_that_others_delete_come_back(cluster: Cluster) -> None:
+    install(cluster)
+    await cluster.up(SET)
+    before: dict[Any, Object] = {}
+    for kind in (PODGROUP, COMPOSITE):
+        for obj in cluster.api.objects(kind):
+            before[kind, obj["metadata"]["name"]] = obj
+            cluster.delete(kind, obj["metadata"]["name"])
+    await cluster.quiet()
+    after = {
+        (kind, obj["metadata"]["name"]): obj for kind in (PODGROUP, COMPOSITE) for obj in cluster.api.objects(kind)
+    }
+    assert after.keys() == before.keys()
+    assert all(after[key]["spec"] == before[key]["spec"] for key in after)
+    cluster.delete(PODGANG, "web-0")
+    await cluster.quiet()
+    owners = {obj["metadata"]["name"]: obj["metadata"]["ownerReferences"] for obj in cluster.api.objects(COMPOSITE)}
+    uids = {gang["metadata"]["uid"] for gang in cluster.api.objects(PODGANG)}
+    assert all(owner[0]["uid"] in uids for owner in owners.values())
+    await cluster.check({"web": SET})
