@@ -81,7 +81,7 @@ ENUMERATIONS: dict[type[StrEnum], str] = {
     labels.OperatorEnv: "GROVE_INIT_CONTAINER_IMAGE GROVE_OPERATOR_SERVICE_ACCOUNT_NAME",
     labels.ConditionType: """
         UpdateInProgress TopologyLevelsUnavailable PodCliqueScheduled MinAvailableBreached GangTerminationInProgress
-        StartupReleased SchedulerTopologyDrift Initialized Scheduled Ready Unhealthy DisruptionTarget
+        StartupReleased SchedulerTopologyDrift Initialized Scheduled Ready Unhealthy DisruptionTarget GangGuaranteed
     """,
     labels.Reason: """
         TopologyAwareSchedulingDisabled AllClusterTopologyLevelsAvailable TopologyNameMissing ClusterTopologyNotFound
