@@ -120,7 +120,7 @@ class ReplicaReconciler:
             if plan.status is not None and gang is not None and name not in broken:
                 body = {"metadata": {"resourceVersion": str(gang.resource_version)}, "status": plan.status.status}
                 statuses.append(Patch(PODGANG, gang.namespace, name, body, "status", gang.uid))
-                lost = lost_guarantee(gang.wire.get("status") or {}, plan.status)
+                lost = lost_guarantee(gang.wire.get("status") or {}, plan.status.status)
                 if lost and replica == 0 and not plan.state.gang.base:  # one event speaks for all gangs of a set
                     self._actor.event(*regarding, "Warning", "NoGangGuarantee", lost)
         done = await self._actor.act(regarding, statuses)

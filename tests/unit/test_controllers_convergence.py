@@ -278,6 +278,7 @@ async def test_a_gang_that_starts_slowly_shows_its_steps(cluster: Cluster) -> No
     assert {one["type"]: one["status"] for one in status["conditions"]} == {
         "Initialized": "True",
         "Scheduled": "True",
+        "GangGuaranteed": "False",
         "Ready": "False",
         "Unhealthy": "False",
     }
