@@ -41,13 +41,15 @@ lint: $(READY) ## Check style, types, the floors of the house, and that generate
 	@$(BIN)/lint-imports --no-logo
 	@echo "==> generated files"
 	@$(BIN)/grove crds --check
+	@$(BIN)/grove rules --check -o docs/admission-rules.md
 
 format: $(READY) ## Format the code and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-crds: $(READY) ## Write crds/ from the models
+crds: $(READY) ## Write crds/ from the models, and docs/admission-rules.md from the rules
 	@$(BIN)/grove crds
+	@$(BIN)/grove rules -o docs/admission-rules.md
 
 bench: $(READY) ## Measure speed, CPU, memory and API writes
 	@$(BIN)/python -m tests.bench

@@ -5,6 +5,7 @@ The validation runs it, and `docs/admission.md` is written from it: what a rule'
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -40,6 +41,9 @@ class When(StrEnum):
     UPDATE = "on update"
 
 
+_SOURCE: Final = re.compile(r" \((?:api rules? |API doc )[^)]*\)")
+"""Where a rule comes from: for those who maintain it."""
+
 Check = Callable[[Field, Field | None, Facts], Iterable[Finding]]
 
 
@@ -63,7 +67,7 @@ class Rule:
     @property
     def text(self) -> str:
         """What must hold, in one paragraph."""
-        return " ".join((self.about.__doc__ or "").split())
+        return _SOURCE.sub("", " ".join((self.about.__doc__ or "").split()))
 
 
 def _rule(check: Callable[[Field], Iterator[Finding]], *fields: str, when: When = When.ALWAYS) -> Rule:
@@ -99,7 +103,8 @@ _LABELLED: Final = (
     f"{_GROUP}.annotations",
 )
 _CONSTRAINTS: Final = tuple(f"{owner}.topologyConstraint" for owner in (_SET, _CLIQUE, _GROUP))
-_SHARING: Final = tuple(f"{owner}.resourceSharing[*]" for owner in (_SET, _CLIQUE, _GROUP))
+_SHARING_LISTS: Final = tuple(f"{owner}.resourceSharing" for owner in (_SET, _CLIQUE, _GROUP))
+_SHARING: Final = tuple(f"{path}[*]" for path in _SHARING_LISTS)
 _MNNVL: Final = tuple(f"{owner}.annotations[{MNNVL_GROUP}]" for owner in ("metadata", _CLIQUE, _GROUP))
 _KAI: Final = tuple(
     f"{owner}.{kind}[{KAI_QUEUE}]" for owner in ("metadata", _CLIQUE) for kind in ("labels", "annotations")
@@ -119,6 +124,7 @@ PODCLIQUESET_RULES: Final[tuple[Rule, ...]] = (
     _rule(metadata.labels_and_annotations, *_LABELLED),
     _rule(counts.set_replicas, "spec.replicas"),
     _rule(template.has_cliques, f"{_SET}.cliques"),
+    _rule(template.list_sizes, f"{_SET}.cliques", f"{_SET}.podCliqueScalingGroups", *_SHARING_LISTS),
     _rule(template.termination_delay, f"{_SET}.terminationDelay"),
     _rule(names.own_names, f"{_CLIQUE}.name", f"{_GROUP}.name"),
     _rule(names.unique_names, f"{_CLIQUE}.name", f"{_CLIQUE}.spec.roleName", f"{_GROUP}.name"),

@@ -10,6 +10,7 @@ import click
 COMMANDS: Final = {
     "operator": ("grove.cli.operator:operator", "Run the operator."),
     "plan": ("grove.cli.plan:plan", "Show everything that PodCliqueSets would become, without a cluster."),
+    "rules": ("grove.cli.rules:rules", "Print the rules of admission."),
     "crds": ("grove.cli.crds:crds", "Write the CustomResourceDefinitions."),
     "webhooks": ("grove.cli.webhooks:webhooks", "Write the webhook configurations."),
     "cluster": ("grove.cli.cluster:cluster", "Run a Kubernetes cluster on this machine."),

@@ -12,6 +12,12 @@ CASES = (
         schema=f"{CLIQUES}: Invalid value: 0",
     ),
     Case(
+        "257 cliques",
+        a_set(*(clique(f"c{i}") for i in range(257))),
+        [f"{CLIQUES}: Too long: 257 entries, at most 256"],
+        schema=f"{CLIQUES}: Too many: 257",
+    ),
+    Case(
         "cliques left out",
         {**a_set(), "spec": {"template": {}}},
         [f"{CLIQUES}: Required value"],

@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grove.admission import validate
 from grove.admission.defaults import default_podcliqueset
 
 CRD = Path(__file__).parents[2] / "crds" / "grove.io_podcliquesets.yaml"
@@ -260,3 +261,53 @@ def test_defaulting_twice_is_the_same_as_once(spec: dict[str, Any]) -> None:
     for key, value in spec.items():
         if value is not None and not isinstance(value, dict):
             assert once["spec"]["template"]["cliques"][0]["spec"][key] is value
+
+
+def updated(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The spec of the clique after an update."""
+    result: dict[str, Any] = default_podcliqueset(a_set(new), a_set(old))["spec"]["template"]["cliques"][0]["spec"]
+    return result
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "role", "minimum"),
+    [
+        ({"replicas": 3, "minAvailable": 2, "roleName": "x"}, {"replicas": 5}, "x", 2),
+        (
+            {"replicas": 3, "minAvailable": 2, "roleName": "x"},
+            {"replicas": 5, "minAvailable": 1, "roleName": "y"},
+            "y",
+            1,
+        ),
+        ({"replicas": 3}, {"replicas": 5}, "a", 3),
+        ({}, {"replicas": 5, "minAvailable": None, "roleName": ""}, "a", 1),
+        ({"replicas": 0}, {"replicas": 4}, "a", 1),
+        ({"roleName": "", "replicas": 2}, {"replicas": 2}, "a", 2),
+    ],
+)
+def test_what_cannot_change_is_kept_where_an_update_leaves_it_out(
+    old: dict[str, Any], new: dict[str, Any], role: str, minimum: int
+) -> None:
+    """Else minAvailable would move with the replicas, and the update would be refused."""
+    spec = updated(old, new)
+    assert (spec["roleName"], spec["minAvailable"]) == (role, minimum)
+
+
+def test_an_update_of_an_object_from_before_the_webhooks_adds_nothing_that_cannot_be() -> None:
+    old = a_set({"replicas": 2})
+    new = copy.deepcopy(old) | {"metadata": {"name": "s", "namespace": "ns", "finalizers": []}}
+    assert validate(default_podcliqueset(new, old), old).ok
+    assert default_podcliqueset(new, old) == default_podcliqueset(new)
+
+
+def test_a_group_keeps_its_minimum_where_an_update_leaves_it_out() -> None:
+    def with_group(**config: Any) -> dict[str, Any]:
+        return a_set(podCliqueScalingGroups=[{"name": "g", "cliqueNames": ["a"], **config}])
+
+    new = default_podcliqueset(with_group(replicas=4), with_group(replicas=3, minAvailable=2))
+    assert new["spec"]["template"]["podCliqueScalingGroups"][0]["minAvailable"] == 2
+
+
+@pytest.mark.parametrize("old", [None, {}, {"spec": []}, {"spec": {"template": {"cliques": [None, {"name": []}]}}}])
+def test_an_odd_object_before_does_not_matter(old: Any) -> None:
+    assert default_podcliqueset(a_set(), old) == default_podcliqueset(a_set())

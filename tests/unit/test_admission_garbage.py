@@ -5,17 +5,20 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from grove.admission import Facts, default, validate
 from grove.admission.defaults import default_podcliqueset
 from grove.admission.validation import validate_podcliqueset
 from grove.api.podcliqueset import PodCliqueSet
 from grove.plan.expand import expand
 from grove.plan.template import Template
+from tests.sets import podcliquesets
 
 HOST_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -211,6 +214,49 @@ def sets_with_alike_names(draw: st.DrawFn) -> dict[str, Any]:
 @given(sets_with_alike_names())
 def test_names_that_pass_never_meet(obj: dict[str, Any]) -> None:
     check(obj)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(podcliquesets())
+def test_a_set_that_is_accepted_can_be_planned(obj: dict[str, Any]) -> None:
+    check(obj)
+
+
+def test_most_of_these_sets_are_accepted() -> None:
+    """Else the test before would show little."""
+    accepted = []
+
+    @settings(max_examples=100, deadline=None, database=None, derandomize=True)
+    @given(podcliquesets())
+    def count(obj: dict[str, Any]) -> None:
+        accepted.append(validate_podcliqueset(obj).ok)
+
+    count()
+    assert sum(accepted) > len(accepted) / 4
+
+
+def test_five_thousand_damaged_sets_get_an_answer() -> None:
+    """Plain random damage, of the object and of the one before; an exception would fail the test."""
+    random = Random(4)
+    short = [value for value in ODD if len(str(value)) < 100]
+    values = [*short, "CliqueStartupTypeExplicit", ["a"], ["b", "b"], {"pack": {}}, -(2**70), "\ud800", "0s", {"a": 1}]
+
+    def damaged() -> dict[str, Any]:
+        damage = [
+            (random.choice(PLACES), random.choice(["set", "set", "drop", "repeat"]), copy.copy(random.choice(values)))
+            for _ in range(random.randint(1, 4))
+        ]
+        return mutated(damage)
+
+    facts = Facts(
+        schedulers=("default-scheduler",), topology_aware=True, topologies={"t": ("zone", "rack")}, mnnvl=False
+    )
+    for _ in range(5000):
+        new, old = damaged(), random.choice([None, damaged(), good_set()])
+        full = default(new, old)
+        assert default(full, old) == full
+        result = validate(new, old, facts)
+        assert all(map(str, result.errors))
 
 
 def test_huge_input_is_answered_in_reasonable_steps() -> None:

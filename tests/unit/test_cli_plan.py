@@ -418,6 +418,7 @@ def test_version_and_help() -> None:
     assert [line.split()[0] for line in overview.partition("Commands:")[2].splitlines() if line[:3].strip()] == [
         "operator",
         "plan",
+        "rules",
         "crds",
         "webhooks",
         "cluster",

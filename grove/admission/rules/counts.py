@@ -19,7 +19,7 @@ def set_replicas(root: Field) -> Iterator[Finding]:
 def clique_counts(root: Field) -> Iterator[Finding]:
     """replicas is 0 (idle) or at least minAvailable, which is at least 1 (api rules V23, V25, V26).
 
-    An autoscaler's bounds leave room for both: minAvailable <= minReplicas <= maxReplicas >= replicas (V31-V33).
+    An autoscaler's bounds leave room: minAvailable <= minReplicas <= maxReplicas >= replicas (api rules V31-V33).
     """
     for clique in cliques(root):
         spec = clique["spec"]

@@ -53,7 +53,7 @@ def sharing(root: Field) -> Iterator[Finding]:
 
 
 def sharing_filters(root: Field) -> Iterator[Finding]:
-    """A filter names cliques (or, for the whole set, scaling groups) that are there, at least one (V12-V16)."""
+    """A filter names cliques that are there (for the set, groups too), and at least one (api rules V12-V16)."""
     names_of_cliques = {clique["name"].text for clique in cliques(root)}
     names_of_groups = {group["name"].text for group in scaling_groups(root)}
     for entry in root["spec"]["template"]["resourceSharing"]:

@@ -10,6 +10,7 @@ from typing import Final
 
 from grove.admission.fields import Field, FieldError, Finding, cliques, scaling_groups
 from grove.api import durations
+from grove.api.cel import MAX_CLIQUES, MAX_GROUPS, MAX_SHARING
 
 _DURATION: Final = re.compile(durations.PATTERN, re.ASCII)
 _MAX_DURATION_LENGTH: Final = 64
@@ -23,6 +24,16 @@ def has_cliques(root: Field) -> Iterator[Finding]:
     field = root["spec"]["template"]["cliques"]
     if field.value == []:
         yield field.required("at least one clique")
+
+
+def list_sizes(root: Field) -> Iterator[Finding]:
+    """A set has at most 256 cliques and 128 scaling groups, and 32 entries in a list of resourceSharing."""
+    template = root["spec"]["template"]
+    sizes = [(template["cliques"], MAX_CLIQUES), (template["podCliqueScalingGroups"], MAX_GROUPS)]
+    sizes += [(o["resourceSharing"], MAX_SHARING) for o in (template, *cliques(root), *scaling_groups(root))]
+    for field, most in sizes:
+        if isinstance(field.value, list) and len(field.value) > most:
+            yield field.too_long(f"{len(field.value)} entries, at most {most}")
 
 
 def termination_delay(root: Field) -> Iterator[Finding]:

@@ -46,11 +46,11 @@ def pack_domain_is_old(new: Field, _: Field) -> Iterator[Finding]:
 
 
 def new_constraints(root: Field, facts: Facts) -> Iterator[Finding]:
-    """Constraints need topologyAwareScheduling and name one ClusterTopologyBinding that has their levels (C1-C9).
+    """Constraints need topologyAwareScheduling, and a ClusterTopologyBinding that has their levels (api rules C1-C9).
 
     topologyName stands on the set or on those that have constraints, and is inherited from the set by its scaling
     groups and from both by cliques. No constraint is narrower than one inside of it; a preferred level that is broader
-    than the required one has no effect, which is a warning (W2).
+    than the required one has no effect, which is a warning (api rule W2).
     """
     given = constraints(root)
     if facts.topology_aware is False:

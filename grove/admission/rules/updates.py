@@ -24,7 +24,7 @@ def same_groups(new: Field, old: Field) -> Iterator[Finding]:
 
 
 def clique_order(new: Field, old: Field) -> Iterator[Finding]:
-    """The order of cliques stays, unless they start in any order (CliqueStartupTypeAnyOrder; api rule U3)."""
+    """The order of cliques stays, unless they start in any order: CliqueStartupTypeAnyOrder (api rule U3)."""
     template = new["spec"]["template"]
     before, after = _names(cliques(old)), _names(cliques(new))
     moved = before != after and sorted(before) == sorted(after)
@@ -39,7 +39,7 @@ def startup_type(new: Field, old: Field) -> Iterator[Finding]:
 
 
 def clique_fields(new: Field, old: Field, facts: Facts) -> Iterator[Finding]:
-    """roleName, minAvailable, startsAfter, resourceSharing and the scheduler of a clique cannot change (U4, U5).
+    """roleName, minAvailable, startsAfter, sharing and scheduler of a clique cannot change (api rules U4, U5).
 
     A role that is left out is the clique's name, and a scheduler that is left out is the default one.
     """
