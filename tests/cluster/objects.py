@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -54,3 +55,17 @@ def scalable(kind: str, replicas: int | None, min_available: int | None) -> dict
     spec: dict[str, Any] = {"cliqueNames": ["a"]} if kind == "PodCliqueScalingGroup" else {"podSpec": POD_SPEC}
     numbers = {"replicas": replicas, "minAvailable": min_available}
     return make(kind, spec | {key: number for key, number in numbers.items() if number is not None})
+
+
+def store(cluster: Harness, path: str, obj: dict[str, Any]) -> dict[str, Any]:
+    """Store an object, also one of a time when packDomain was not refused yet."""
+    new = copy.deepcopy(obj)
+    template = new["spec"]["template"]
+    for owner in (template, *template["cliques"], *template.get("podCliqueScalingGroups", ())):
+        if domain := owner.get("topologyConstraint", {}).pop("packDomain", None):
+            owner["topologyConstraint"]["pack"] = {"required": domain}
+    stored: dict[str, Any] = cluster.api("POST", path, new)
+    if new != obj:
+        obj["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
+        stored = cluster.api("PUT", f"{path}/{stored['metadata']['name']}", obj)
+    return stored

@@ -10,7 +10,7 @@ import pytest
 
 from tests.admission_cases import CASES, Case, Obj
 from tests.cluster.harness import ApiStatus, Harness
-from tests.cluster.objects import collection
+from tests.cluster.objects import collection, store
 
 pytestmark = pytest.mark.usefixtures("crds")
 
@@ -43,17 +43,3 @@ def placed(obj: Obj, namespace: str) -> Obj:
     if obj.get("metadata", {}).get("namespace") == "ns":
         obj["metadata"]["namespace"] = namespace
     return obj
-
-
-def store(cluster: Harness, path: str, obj: Obj) -> Obj:
-    """Store an object, also one of a time when packDomain was not refused yet."""
-    new = copy.deepcopy(obj)
-    template = new["spec"]["template"]
-    for owner in (template, *template["cliques"], *template.get("podCliqueScalingGroups", ())):
-        if domain := owner.get("topologyConstraint", {}).pop("packDomain", None):
-            owner["topologyConstraint"]["pack"] = {"required": domain}
-    stored: Obj = cluster.api("POST", path, new)
-    if new != obj:
-        obj["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
-        stored = cluster.api("PUT", f"{path}/{stored['metadata']['name']}", obj)
-    return stored
