@@ -19,6 +19,8 @@ from grove.plan.template import Template
 
 logger = logging.getLogger(__name__)
 
+_COUNTS_SECONDS = 5.0  # while parents come up the numbers in a condition change with each of their pods
+
 
 class Startup:
     """Knows for whom a PodClique waits. Of a set without an order it asks nothing and costs nothing."""
@@ -50,8 +52,9 @@ class Startup:
         plan = plan_startup(template, replica, view, time.time())
         for name, pods in plan.released:
             logger.info("PodClique %s/%s: released %d pods, its parents are ready", template.namespace, name, pods)
-        for name in plan.stale:
-            self._wake.podclique((template.namespace, name), SOON)
+        for names, within in ((plan.stale, SOON), (plan.reworded, _COUNTS_SECONDS)):
+            for name in names:
+                self._wake.podclique((template.namespace, name), within)
         return await self._actor.act((PODCLIQUESET, template.pcs.wire), plan.writes), plan.again_after
 
     def _lacking(self, podclique: PodClique, template: Template) -> tuple[Parent, ...] | None:

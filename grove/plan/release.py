@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from grove.api import labels
+from grove.api.base import find_condition
 from grove.api.labels import ConditionType, Reason
 from grove.api.podclique import PodClique
 from grove.plan.conditions import Want
@@ -101,7 +102,9 @@ class StartupPlan:
     released: tuple[tuple[str, int], ...] = ()
     """name of a PodClique and how many of its pods are released"""
     stale: tuple[str, ...] = ()
-    """names of PodCliques whose condition no longer says how they stand"""
+    """names of PodCliques whose condition has changed"""
+    reworded: tuple[str, ...] = ()
+    """names of those that still wait, but for other numbers than their condition says"""
     again_after: float | None = None
     """seconds until the text of a pod is due"""
 
@@ -118,6 +121,7 @@ def plan_startup(template: Template, replica: int, view: ReplicaView, now: float
     writes: list[Write] = []
     released: list[tuple[str, int]] = []
     stale: list[str] = []
+    reworded: list[str] = []
     waits: list[float] = []
     for place in waiting_places(template, view.scaling_group_replicas):
         podclique = view.podcliques.get(podclique_name(template, replica, place))
@@ -135,9 +139,13 @@ def plan_startup(template: Template, replica: int, view: ReplicaView, now: float
                 waits.append(wait)
             else:
                 writes.append(_annotate(pod, {labels.STARTUP_WAITING_FOR: text}))
-        if not _says(podclique, startup_condition(pods, lacking)):
+        want = startup_condition(pods, lacking)
+        live = find_condition(podclique.status.conditions, want.type)
+        if live is None or live.status != want.wire_status:
             stale.append(podclique.name)
-    return StartupPlan(tuple(writes), tuple(released), tuple(stale), min(waits, default=None))
+        elif live.message != want.message:
+            reworded.append(podclique.name)
+    return StartupPlan(tuple(writes), tuple(released), tuple(stale), tuple(reworded), min(waits, default=None))
 
 
 def place_of(podclique: PodClique, template: Template) -> Place | None:
@@ -184,13 +192,6 @@ def _release(pod: PodView) -> Patch:
 def _annotate(pod: PodView, annotations: dict[str, str | None]) -> Patch:
     body: dict[str, Any] = {"metadata": {"annotations": annotations}}
     return Patch(POD, pod.namespace, pod.name, body, uid=pod.uid)
-
-
-def _says(podclique: PodClique, want: Want) -> bool:
-    return any(
-        (have.type, have.status, have.reason, have.message) == (want.type, want.wire_status, want.reason, want.message)
-        for have in podclique.status.conditions
-    )
 
 
 def _listed(items: Sequence[str]) -> str:

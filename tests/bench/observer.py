@@ -1,11 +1,13 @@
 """Watches the set, its PodCliques and its pods, and notes when a goal is reached. One watch per kind, no polling."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from grove.api import labels
 from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESET
 from grove.runtime.cache import Store
 from grove.runtime.client import Client
@@ -32,6 +34,10 @@ class Seen:
     gated: bool = False
     ready: bool = False
     settled: bool = False
+    released: bool = False
+    """its init container, which waits for other cliques, may end"""
+    clique: str = ""
+    """name of the PodClique"""
 
 
 class Observer:
@@ -40,6 +46,10 @@ class Observer:
     def __init__(self, client: Client) -> None:
         self.gated = 0
         self.ready = 0
+        self.ready_of: Counter[str] = Counter()
+        """ready pods by PodClique"""
+        self.released_of: Counter[str] = Counter()
+        """pods by PodClique that waited for other cliques and do so no more"""
         self._pods: Store[Seen] = Store()
         self._podcliques: Store[Seen] = Store()
         self._sets: Store[Seen] = Store()
@@ -108,6 +118,8 @@ class Observer:
             if seen is not None:
                 self.gated += change * seen.gated
                 self.ready += change * seen.ready
+                self.ready_of[seen.clique] += change * seen.ready
+                self.released_of[seen.clique] += change * seen.released
 
     def _check(self) -> None:
         if not self._pending:
@@ -120,7 +132,7 @@ class Observer:
             self._all_reached.set()
 
 
-def _seen(obj: dict[str, Any], **facts: bool) -> Seen:
+def _seen(obj: dict[str, Any], **facts: Any) -> Seen:
     metadata = obj["metadata"]
     return Seen(metadata["namespace"], metadata["name"], metadata["uid"], int(metadata["resourceVersion"]), **facts)
 
@@ -132,7 +144,13 @@ def _object(obj: dict[str, Any]) -> Seen:
 def _pod(obj: dict[str, Any]) -> Seen:
     conditions = obj["status"].get("conditions") or ()
     ready = any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
-    return _seen(obj, gated=bool(obj["spec"].get("schedulingGates")), ready=ready)
+    return _seen(
+        obj,
+        gated=bool(obj["spec"].get("schedulingGates")),
+        ready=ready,
+        released=(obj["metadata"].get("annotations") or {}).get(labels.STARTUP) == labels.STARTUP_RELEASED,
+        clique=(obj["metadata"].get("labels") or {}).get(labels.PODCLIQUE, ""),
+    )
 
 
 def _set(obj: dict[str, Any]) -> Seen:

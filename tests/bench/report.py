@@ -4,11 +4,13 @@ import os
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from statistics import median, quantiles
 from typing import Any
 
 from tests.bench.budgets import budget
 from tests.bench.run import Run
+from tests.bench.scenarios import SCENARIOS
 
 BASE = "100x2"
 """The scenario to which the cost per pod of the others is compared."""
@@ -52,6 +54,9 @@ def measures(run: Run) -> dict[tuple[str, str], float]:
         found[f"{phase.name}: CPU", "s"] = phase.usage.cpu["operator"]
         found[f"{phase.name}: writes", ""] = sum(phase.usage.writes.values())
         found[f"{phase.name}: refused writes", ""] = phase.usage.refused
+    for word in ("opens", "free"):
+        if openings := _openings(run, word):
+            found[f"deploy: clique ready → next one {word}, longest", "s"] = max(openings)
     deploy = run.phase("deploy").usage
     writes = sum(deploy.writes.values())
     found["deploy: CPU per pod", "ms"] = round(1000 * deploy.cpu["operator"] / run.pods, 2)
@@ -68,6 +73,13 @@ def measures(run: Run) -> dict[tuple[str, str], float]:
     found["memory: peak", "MB"] = run.phases[-1].usage.memory.peak
     found["memory: end", "MB"] = run.phases[-1].usage.memory.now
     return found
+
+
+def _openings(run: Run, word: str) -> list[float]:
+    """Of a chain: seconds from a clique's last pod being ready to the next one's first or last pod being released."""
+    scenario, seconds = SCENARIOS.get(run.scenario), run.phase("deploy").seconds
+    cliques = list(scenario.chain) if scenario else []
+    return [round(seconds[f"{after} {word}"] - seconds[f"{before} ready"], 2) for before, after in pairwise(cliques)]
 
 
 def summarise(runs: Sequence[Run]) -> dict[str, list[Value]]:

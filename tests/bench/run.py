@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import aiohttp
@@ -154,9 +155,20 @@ class _Measurement:
             "PodCliques": lambda: seen.podcliques == self._scenario.podcliques,
             "pods created": lambda: seen.pods == pods,
             "ungated": lambda: seen.pods == pods and seen.gated == 0,
+            **self._opened(),
             "Ready": lambda: seen.ready == pods,
             "status converged": lambda: seen.settled,
         }
+
+    def _opened(self) -> Goals:
+        """Of a chain: when each clique is ready, and when the first and the last pod of the next are free to start."""
+        seen, goals = self.observer, dict[str, Callable[[], bool]]()
+        for before, after in pairwise(self._scenario.chain):
+            parent, child = f"{NAME}-0-{before}", f"{NAME}-0-{after}"
+            goals[f"{before} ready"] = partial(_reached, seen.ready_of, parent, self._scenario.chain[before])
+            goals[f"{after} opens"] = partial(_reached, seen.released_of, child, 1)
+            goals[f"{after} free"] = partial(_reached, seen.released_of, child, self._scenario.chain[after])
+        return goals
 
     def _scaled(self, pods: int) -> Goals:
         seen = self.observer
@@ -171,6 +183,10 @@ class _Measurement:
             # The benchmark's own scaling requests are counted by the server too.
             scaled = sum(scale.resource.label == kind for scale in self._scenario.scales)
             self.result.counted[kind] = (own, after.get(kind, 0) - before.get(kind, 0) - scaled)
+
+
+def _reached(counts: Mapping[str, int], key: str, number: int) -> bool:
+    return counts[key] >= number
 
 
 def _credentials(kubeconfig: Path) -> ssl.SSLContext:

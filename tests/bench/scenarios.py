@@ -1,6 +1,6 @@
 """What is deployed: the PodCliqueSets of the benchmark, and what each must come to."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET
@@ -35,6 +35,8 @@ class Scenario:
     scales: tuple[Scale, ...] = ()
     admission: bool = False
     """whether the webhooks are asked while the set is deployed"""
+    chain: dict[str, int] = field(default_factory=dict)
+    """clique → pods, where the cliques start one after the other, each when all pods of the one before are ready"""
 
     def manifest(self) -> dict[str, Any]:
         """The PodCliqueSet to create."""
@@ -97,4 +99,20 @@ def _asked() -> Scenario:
     return replace(_pairs(500), name="500x2 asked", title="500 replicas of 2 pods, with admission", admission=True)
 
 
-SCENARIOS = {scenario.name: scenario for scenario in (_pairs(100), _pairs(500), _large(), _asked())}
+def _chain() -> Scenario:
+    """Five cliques of 200 pods that start one after the other."""
+    chain = dict.fromkeys("abcde", 200)
+    cliques = [_clique(name, pods) for name, pods in chain.items()]
+    return Scenario(
+        name="chain",
+        title="5 cliques of 200 pods that start in order",
+        nodes=20,
+        replicas=1,
+        podcliques=len(chain),
+        pods=sum(chain.values()),
+        template={"cliques": cliques, "cliqueStartupType": "CliqueStartupTypeInOrder"},
+        chain=chain,
+    )
+
+
+SCENARIOS = {scenario.name: scenario for scenario in (_pairs(100), _pairs(500), _large(), _asked(), _chain())}

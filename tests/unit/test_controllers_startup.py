@@ -135,7 +135,7 @@ async def test_who_waits_says_so(cluster: Cluster) -> None:
     assert cluster.committed(before) == {}  # waiting costs nothing
     first, second, _ = cluster.pods_of("web-0-a")
     cluster.pods.set_ready("default", first["metadata"]["name"], True)
-    await cluster.rest(2)
+    await cluster.rest(10)
     assert condition(cluster, "web-0-g-0-b") == ("False", "waiting for ready pods: web-0-a has 1 of 2")
     cluster.pods.set_ready("default", second["metadata"]["name"], True)
     await cluster.rest(1)

@@ -238,9 +238,11 @@ def test_a_condition_that_no_longer_holds_is_stale() -> None:
     live = paper.podcliques["web-0-b"].wire
     told = {**live, "status": {"conditions": merged((), [want], NOW)}}
     paper.podcliques["web-0-b"] = PodClique.from_wire(told)
-    assert plan(paper).stale == ()
+    assert (plan(paper).stale, plan(paper).reworded) == ((), ())
     paper.add("web-0-a", 0, ready=True)
-    assert plan(paper).stale == ("web-0-b",)
+    assert (plan(paper).stale, plan(paper).reworded) == ((), ("web-0-b",))
+    paper.add("web-0-a", 1, ready=True)
+    assert (plan(paper).stale, plan(paper).reworded) == (("web-0-b",), ())
 
 
 TEXT_AB = "a (at least 1 ready), b (at least 2 ready)"
