@@ -136,6 +136,7 @@ PODCLIQUESET_RULES: Final[tuple[Rule, ...]] = (
     _rule(template.group_members_scale_as_one, f"{_CLIQUE}.spec.autoScalingConfig"),
     _rule(rollout.rolling_updates, f"{_CLIQUE}.rollingUpdate", f"{_GROUP}.rollingUpdate"),
     _rule(startup.starts_after, f"{_CLIQUE}.spec.startsAfter"),
+    _rule(startup.reserved_name, f"{_POD}.containers[*].name", f"{_POD}.initContainers[*].name"),
     _rule(pods.pod_shape, f"{_POD}.containers", f"{_POD}.initContainers", f"{_POD}.schedulingGates"),
     _rule(pods.environment, f"{_POD}.containers[*].env", f"{_POD}.initContainers[*].env"),
     _rule(pods.restart_policy, f"{_POD}.restartPolicy"),

@@ -143,6 +143,20 @@ CASES = (
         [f'{CLIQUES}[0].spec.startsAfter[0]: Not found: "x": there is no clique of this name in the template'],
     ),
     Case(
+        "a container called like the one that Grove adds",
+        a_set(
+            clique("a"),
+            clique("b", podSpec={"containers": [{"name": "m"}], "initContainers": [{"name": "grove-initc"}]}),
+            cliqueStartupType="CliqueStartupTypeInOrder",
+        ),
+        [
+            (
+                f'{CLIQUES}[1].spec.podSpec.initContainers[0].name: Invalid value: "grove-initc": is the name of '
+                "Grove's own init container; choose another"
+            )
+        ],
+    ),
+    Case(
         "two cliques wait for each other",
         explicit(clique("a", startsAfter=["b"]), clique("b", startsAfter=["a"])),
         [

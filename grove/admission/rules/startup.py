@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from grove.admission.fields import Field, FieldError, FieldWarning, Finding, cliques
+from grove.api.labels import INIT_CONTAINER
 from grove.api.podcliqueset import CliqueStartupType
 from grove.plan.startup import find_cycles
 
@@ -23,6 +24,17 @@ def starts_after(root: Field) -> Iterator[Finding]:
                 yield field.warning(f"has no effect with {startup_type}, only with {CliqueStartupType.EXPLICIT}")
     for error in (*_entries(root), *_cycles(root)):
         yield error if explicit else FieldWarning(error.path, f"{error.kind}: {error.detail}")
+
+
+def reserved_name(root: Field) -> Iterator[Finding]:
+    """Where cliques start in an order, no container is called like the init container that holds pods back."""
+    if root["spec"]["template"]["cliqueStartupType"].text in (None, CliqueStartupType.ANY_ORDER):
+        return
+    for clique in cliques(root):
+        for key in ("initContainers", "containers"):
+            for container in clique["spec"]["podSpec"][key]:
+                if container["name"].text == INIT_CONTAINER:
+                    yield container["name"].invalid("is the name of Grove's own init container; choose another")
 
 
 def _entries(root: Field) -> Iterator[FieldError]:
