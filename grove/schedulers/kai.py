@@ -19,7 +19,7 @@ from grove.runtime.writes import Delete, Write
 from grove.schedulers import crds
 from grove.schedulers.backend import Backend, Cluster, Decision, GangView, Object, Slot, Watch
 from grove.schedulers.objects import gang_metadata
-from grove.schedulers.podgroups import Membership, joined, joins, minimum, pod_names, podgroup_writes
+from grove.schedulers.podgroups import Membership, guarantee, joined, joins, minimum, pod_names, podgroup_writes
 
 PODGROUP: Final = ResourceType("scheduling.run.ai", "v2alpha2", "podgroups", "PodGroup")
 QUEUE: Final = ResourceType("scheduling.run.ai", "v2", "queues", "Queue", namespaced=False)
@@ -66,11 +66,12 @@ class Kai(Backend):
         return Decision((*writes, *joins(gang, podgang.name, membership)))
 
     def placement(self, gang: GangView) -> Placement:
-        if gang.podgang is None or gang.state.scheduled or grouped_by_kai(gang.cluster):
-            return Placement()
-        live = gang.cluster.get(PODGROUP, gang.podgang.namespace, gang.podgang.name) or {}
-        reason = _trouble(gang, gang.podgang) or _no_queue(gang, live) or _unschedulable(live)
-        return Placement(reason=reason)
+        if gang.podgang is None or grouped_by_kai(gang.cluster):
+            return Placement(conditions=(guarantee(""),))
+        live = gang.cluster.get(PODGROUP, gang.podgang.namespace, gang.podgang.name)
+        trouble = _trouble(gang, gang.podgang)
+        reason = "" if gang.state.scheduled else trouble or _no_queue(gang, live or {}) or _unschedulable(live or {})
+        return Placement(reason=reason, conditions=(guarantee(trouble if live is None else ""),))
 
 
 def grouped_by_kai(cluster: Cluster) -> bool:

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
+from grove.api.labels import ConditionType
 from grove.api.podgang import PodGang
+from grove.plan.conditions import Want
 from grove.plan.diff import covers, replacement
 from grove.plan.kinds import POD
 from grove.plan.update import patch_for
@@ -54,6 +56,14 @@ def joins(gang: GangView, podgroup: str, membership: Callable[[str, str], Member
             if pod.pod_group != podgroup:
                 body = {"metadata": dict(membership(podgroup, group.member.podclique))}
                 yield Patch(POD, pod.namespace, pod.name, body, uid=pod.uid)
+
+
+def guarantee(trouble: str) -> Want:
+    """The condition that says whether a gang is placed together or not at all; `trouble` is why it has no PodGroup."""
+    if trouble:
+        return Want(ConditionType.GANG_GUARANTEED, False, "NoGangScheduling", f"there is no PodGroup: {trouble}")
+    text = "the minimum of all groups is placed together or not at all"
+    return Want(ConditionType.GANG_GUARANTEED, True, "PodGroup", text)
 
 
 def pod_names(gang: GangView) -> frozenset[str]:

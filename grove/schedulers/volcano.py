@@ -14,7 +14,7 @@ from grove.runtime.resources import ResourceType
 from grove.schedulers import crds
 from grove.schedulers.backend import Backend, Cluster, Decision, GangView, Object, Slot, Watch
 from grove.schedulers.objects import gang_metadata
-from grove.schedulers.podgroups import Membership, joined, joins, minimum, pod_names, podgroup_writes
+from grove.schedulers.podgroups import Membership, guarantee, joined, joins, minimum, pod_names, podgroup_writes
 
 PODGROUP: Final = ResourceType("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 QUEUE: Final = ResourceType("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False)
@@ -59,10 +59,11 @@ class Volcano(Backend):
         return Decision((*writes, *joins(gang, podgang.name, lambda name, _: membership(name))))
 
     def placement(self, gang: GangView) -> Placement:
-        if gang.podgang is None or gang.state.scheduled:
-            return Placement()
-        live = gang.cluster.get(PODGROUP, gang.podgang.namespace, gang.podgang.name) or {}
-        return Placement(reason=_trouble(gang, gang.cluster) or _unschedulable(live))
+        if gang.podgang is None:
+            return Placement(conditions=(guarantee(""),))
+        live = gang.cluster.get(PODGROUP, gang.podgang.namespace, gang.podgang.name)
+        reason = "" if gang.state.scheduled else _trouble(gang, gang.cluster) or _unschedulable(live or {})
+        return Placement(reason=reason, conditions=(guarantee(_trouble(gang) if live is None else ""),))
 
 
 def membership(podgroup: str) -> Membership:

@@ -12,7 +12,7 @@ from tests.cluster.scheduler_crds import kai_podgroups, volcano_podgroups
 from tests.cluster.schedulers import apply_crd, install, open_queue, remove_crd
 from tests.cluster.test_gang_podgroups import for_scheduler
 from tests.cluster.workloads import clique, group, partial, podcliqueset
-from tests.cluster.workspace import Object, Workspace, condition, gates, is_ready, uid
+from tests.cluster.workspace import Object, Workspace, condition, gates, is_ready, uid, verdict
 
 BOTH = pytest.mark.parametrize("dialect", [KAI, VOLCANO], ids=lambda dialect: dialect.scheduler)
 QUEUE_OF_KAI = "kai.scheduler/queue"
@@ -136,7 +136,8 @@ def test_podgroups_are_whole_and_idle(place: Workspace) -> None:
     obj["metadata"]["annotations"] = {"note": "y"}
     place.create("pcs", obj)
     runs(place, GangScheduler(place, KAI, 28), "i", 2)
-    podgroup, gang = place.get("kai", "i-0"), place.get("pg", "i-0")
+    podgroup = place.get("kai", "i-0")
+    gang = place.until("pg", "i-0", lambda one: verdict(one, "GangGuaranteed") == ("True", "PodGroup"), "is guaranteed")
     (owner,) = podgroup["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == ("PodGang", "i-0", uid(gang), True)
     assert (

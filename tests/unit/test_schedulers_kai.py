@@ -335,3 +335,17 @@ def test_why_a_gang_is_not_placed_is_read_back() -> None:
 
 def test_labels_that_others_match_are_those_of_kai() -> None:
     assert (labels.KAI_QUEUE, labels.KAI_SKIP_PODGROUPER, labels.KAI_POD_GROUP_NAME) == (QUEUED, SKIP, "pod-group-name")
+
+
+def test_a_gang_is_guaranteed_unless_there_can_be_no_podgroup() -> None:
+    cluster = installed()
+    gang = view(filled(named(a=("x", ""), b=("y", ""))), cluster, "web-0")
+    (wanted,) = KAI.placement(gang).conditions
+    assert (wanted.type, wanted.status, wanted.reason) == ("GangGuaranteed", False, "NoGangScheduling")
+    assert "all pods of a set are in one queue" in wanted.message
+    paper = filled(named(("s", "")))
+    made(KAI, cluster, view(paper, cluster, "web-0"), PODGROUP)
+    (wanted,) = KAI.placement(view(paper, cluster, "web-0")).conditions
+    assert (wanted.type, wanted.status, wanted.reason) == ("GangGuaranteed", True, "PodGroup")
+    paper.fill(ready=True)
+    assert KAI.placement(view(paper, cluster, "web-0")).conditions == (wanted,)

@@ -200,3 +200,17 @@ def test_why_a_gang_is_not_placed_is_read_back() -> None:
     assert "Queue default must be Open, and is Closing" in VOLCANO.placement(view(paper, cluster, "web-0")).reason
     paper.fill(ready=True)
     assert VOLCANO.placement(view(paper, cluster, "web-0")).reason == ""
+
+
+def test_a_gang_is_guaranteed_unless_there_can_be_no_podgroup() -> None:
+    cluster = installed()
+    gang = view(filled(named("q", a="r")), cluster, "web-0")
+    (wanted,) = VOLCANO.placement(gang).conditions
+    assert (wanted.type, wanted.status, wanted.reason) == ("GangGuaranteed", False, "NoGangScheduling")
+    assert "all pods of a set are in one queue" in wanted.message
+    paper = filled(named())
+    made(VOLCANO, cluster, view(paper, cluster, "web-0"), PODGROUP)
+    (wanted,) = VOLCANO.placement(view(paper, cluster, "web-0")).conditions
+    assert (wanted.type, wanted.status, wanted.reason) == ("GangGuaranteed", True, "PodGroup")
+    paper.fill(ready=True)
+    assert VOLCANO.placement(view(paper, cluster, "web-0")).conditions == (wanted,)
