@@ -11,3 +11,6 @@ PODGANG: Final = ResourceType("scheduler.grove.io", "v1alpha1", "podgangs", "Pod
 POD: Final = ResourceType("", "v1", "pods", "Pod")
 SERVICE: Final = ResourceType("", "v1", "services", "Service")
 AUTOSCALER: Final = ResourceType("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
+CLUSTERTOPOLOGYBINDING: Final = ResourceType(
+    "grove.io", "v1alpha1", "clustertopologybindings", "ClusterTopologyBinding", namespaced=False
+)

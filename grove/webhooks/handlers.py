@@ -1,16 +1,19 @@
 """What each path answers: the rules of grove/admission, put between a request and its answer."""
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import jsonpatch
+from pydantic import ValidationError
 
 from grove.admission import Facts, Protection, Result, authorize, default, validate
 from grove.admission.fields import ErrorKind, Field, FieldError, Finding
 from grove.api.clustertopologybinding import ClusterTopologyBinding
 from grove.api.labels import API_VERSION
 from grove.api.podcliqueset import PodCliqueSet
-from grove.plan.kinds import PODCLIQUESET
+from grove.plan.kinds import CLUSTERTOPOLOGYBINDING, PODCLIQUESET
 from grove.runtime.client import Client
 from grove.runtime.errors import ApiError, Cause
 from grove.webhooks import configurations
@@ -28,6 +31,7 @@ _REASONS: Final = {
     ErrorKind.FORBIDDEN: "FieldValueForbidden",
 }
 _ALLOWED: Final = Answer()
+_SECONDS: Final = 2.0
 _SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
@@ -77,15 +81,31 @@ class Handlers:
         problem = _unfit(request, PodCliqueSet.KIND)
         if problem is not None:
             return problem
-        result = await off_loop(request.size, self._check, request)
+        result = await off_loop(request.size, self._check, request, await self._known())
         verdict = Verdict()
         if result.ok and self._dry_run is not None:
             new, old = default(request.object, request.old), default(request.old) if request.old else None
             verdict = await self._dry_run.check(new, old, request.namespace)
         return _answer(result, verdict)
 
-    def _check(self, request: Request) -> Result:
-        result = validate(request.object, request.old, self._facts())
+    async def _known(self) -> Facts:
+        """The facts, with the levels of the cluster where sets may ask for them; as they are now, not as cached.
+
+        Where they cannot be had in time, nothing is refused because of them.
+        """
+        facts = self._facts()
+        if not facts.topology_aware:
+            return facts
+        try:
+            async with asyncio.timeout(_SECONDS):
+                bindings = await self._client.list(CLUSTERTOPOLOGYBINDING, view=ClusterTopologyBinding.from_wire)
+        except (ApiError, TimeoutError, ValidationError):
+            return facts
+        topologies = {obj.name: [level.domain for level in obj.spec.levels] for obj in bindings.items}
+        return replace(facts, topologies=topologies)
+
+    def _check(self, request: Request, facts: Facts) -> Result:
+        result = validate(request.object, request.old, facts)
         if not result.ok:  # further rules count on it that the set is right so far
             return result
         found = list(self._further(Field(default(request.object, request.old))))
@@ -186,4 +206,4 @@ def _message(result: Result, verdict: Verdict) -> str:
     """All errors as one text, as the API server words it: in brackets when there are several."""
     lines = [str(error) for error in result.errors]
     lines += [f"{cause.field}: {cause.message}" for cause in verdict.causes]
-    return lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
+    return lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]" if lines else ""

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from grove.admission import Facts, default
-from grove.plan.kinds import PODCLIQUESET
+from grove.plan.kinds import CLUSTERTOPOLOGYBINDING, PODCLIQUESET
 from grove.runtime.client import Client
 from grove.runtime.errors import ApiError
 from grove.webhooks import dry_run
@@ -126,6 +126,18 @@ async def test_other_kinds_and_versions_are_named(kind: Mapping[str, str] | None
 async def test_an_object_that_is_none_is_told_so(obj: Any) -> None:
     for handler in (Handlers(Asked(), Facts).validate, Handlers(Asked(), Facts).default):
         assert "request.object: Required value" in (await handler(request(obj))).message
+
+
+async def test_the_levels_of_the_cluster_are_those_of_now() -> None:
+    api = FakeApi([CLUSTERTOPOLOGYBINDING])
+    handlers = Handlers(api.client(), lambda: Facts(topology_aware=True), dry_run=False)
+    obj = pod_set(clique("a", 1), topologyConstraint={"topologyName": "gpus", "pack": {"required": "rack"}})
+    assert "gpus" in (await handlers.validate(request(obj))).message
+    levels = [{"domain": "rack", "key": "example.com/rack"}]
+    api.create(CLUSTERTOPOLOGYBINDING, {"metadata": {"name": "gpus"}, "spec": {"levels": levels}})
+    assert (await handlers.validate(request(obj))).message == ""
+    api.faults.refuse(403, "Forbidden", times=None)
+    assert (await handlers.validate(request(obj))).allowed
 
 
 # The trial of pods
