@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -57,17 +58,34 @@ _PLAIN: Final = str.maketrans({"├": "|", "└": "`", "─": "-", "│": "|", "
     help="Show what this scheduler would get, as if the pods named it: kai-scheduler, volcano, default-scheduler or "
     "that of another installed back end. Without it, the one that the pods name.",
 )
-def plan(files: tuple[str, ...], output: str, namespace: str, scheduler: str) -> None:
+@click.option(
+    "--live", is_flag=True, help="Show what the sets would change in a cluster: restarts and their order, scaling."
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --live: kubeconfig of the cluster. Default: $KUBECONFIG, the pod's service account, ~/.kube/config.",
+)
+def plan(
+    files: tuple[str, ...], output: str, namespace: str, scheduler: str, live: bool, kubeconfig: Path | None
+) -> None:
     """Show everything that PodCliqueSets would become, without a cluster.
 
     Prints every Service, PodClique, scaling group, autoscaler, gang and pod the operator would make, and the objects
     of the scheduler that the pods name, as an overview or as objects. Checks the sets first, as the API server would,
     and lists all problems at once with the paths of their fields. Other objects in the files are passed over.
 
-    Exit code 0 when all sets are well (there may be warnings), 1 when a file cannot be read or a set has errors, 2 for
-    wrong usage.
+    With --live sets that are in the cluster are compared with what runs there; nothing is written.
+
+    Exit code 0 when all sets are well (there may be warnings), 1 when a file or the cluster cannot be read or a set has
+    errors, 2 for wrong usage.
     """
     candidates, failed = _read(files, namespace, scheduler)
+    if live:
+        candidates, trouble = _compare(candidates, kubeconfig)
+        failed |= trouble
+        if not candidates:
+            sys.exit(failed)
     for candidate in candidates:
         failed |= not _report(candidate)
     if not candidates and not failed:
@@ -93,6 +111,39 @@ class _Candidate:
     obj: dict[str, Any]
     errors: Sequence[str]
     warnings: Sequence[str]
+    written: dict[str, Any]
+    """the set without defaults"""
+
+
+def _compare(candidates: list[_Candidate], kubeconfig: Path | None) -> tuple[list[_Candidate], bool]:
+    """Tell what sets would change in a cluster; those that are new there, and whether something is wrong."""
+    import asyncio
+
+    from grove.cli.plan_live import LiveError, edit, lines, look
+
+    keys = {candidate.title: _key(candidate.written) for candidate in candidates}
+    try:
+        found = asyncio.run(look([key for key in keys.values() if all(key)], kubeconfig))
+    except LiveError as exc:
+        _print(f"error: {exc}", err=True)
+        return [], True
+    failed = False
+    for candidate in candidates:
+        if (running := found.get(keys[candidate.title])) is None:
+            continue
+        told, errors, warnings = edit(candidate.written, running)
+        failed |= not _report(replace(candidate, errors=errors, warnings=warnings))
+        if told is not None:
+            _print("\n".join(lines(candidate.title, told)))
+    return [candidate for candidate in candidates if keys[candidate.title] not in found], failed
+
+
+def _key(obj: dict[str, Any]) -> tuple[str, str]:
+    """Namespace and name; empty where they are no strings."""
+    metadata = obj.get("metadata")
+    values = [metadata.get(key) if isinstance(metadata, dict) else None for key in ("namespace", "name")]
+    namespace, name = (value if isinstance(value, str) else "" for value in values)
+    return namespace, name
 
 
 def _read(files: Iterable[str], namespace: str, scheduler: str) -> tuple[list[_Candidate], bool]:
@@ -117,13 +168,14 @@ def _read(files: Iterable[str], namespace: str, scheduler: str) -> tuple[list[_C
 
 
 def _check(manifest: Manifest, namespace: str, scheduler: str, first: dict[tuple[str, str], str]) -> _Candidate:
-    obj = default_podcliqueset(with_scheduler(_as_written(manifest.obj, namespace), scheduler))
+    written = with_scheduler(_as_written(manifest.obj, namespace), scheduler)
+    obj = default_podcliqueset(written)
     result = validate_podcliqueset(obj)
     errors, warnings = [str(error) for error in result.errors], list(result.warnings)
     if obj.get("apiVersion") != API_VERSION:
         errors.insert(0, str(Field(obj)["apiVersion"].not_supported([API_VERSION])))
     if not result.ok:
-        return _Candidate(_title(manifest, obj), obj, errors, warnings)
+        return _Candidate(_title(manifest, obj), obj, errors, warnings, written)
     for finding in findings(obj):
         (errors if isinstance(finding, FieldError) else warnings).append(str(finding))
     template = Template(PodCliqueSet.from_wire(obj))
@@ -135,7 +187,7 @@ def _check(manifest: Manifest, namespace: str, scheduler: str, first: dict[tuple
         errors.append(f"spec: Forbidden: the set would have {pods} pods, Kubernetes supports {MAX_PODS} in a cluster")
     if template.replicas == 0:
         warnings.append("spec.replicas: is 0: nothing would run")
-    return _Candidate(_title(manifest, obj), obj, errors, warnings)
+    return _Candidate(_title(manifest, obj), obj, errors, warnings, written)
 
 
 def _as_written(obj: dict[str, Any], namespace: str) -> dict[str, Any]:

@@ -90,6 +90,8 @@ class Part:
     needed: int
     """how many units must serve"""
     config: RollingUpdate | None
+    group: bool = False
+    """whether it is a scaling group"""
 
     @property
     def done(self) -> bool:
@@ -139,7 +141,7 @@ def parts(template: Template, replica: int, snapshot: Snapshot) -> Iterator[Part
             )
         else:
             units = tuple(_units(group.name, live, template, podcliques, pods))
-            yield Part(name, units, min(group.min_available, len(units)), group.rolling_update)
+            yield Part(name, units, min(group.min_available, len(units)), group.rolling_update, group=True)
 
 
 def replica_done(template: Template, replica: int, snapshot: Snapshot) -> bool:
@@ -148,22 +150,27 @@ def replica_done(template: Template, replica: int, snapshot: Snapshot) -> bool:
 
 
 def pick(template: Template, snapshot: Snapshot) -> int | None:
-    """The replica whose turn it is; None when all have arrived.
-
-    A replica keeps its turn until it has arrived. The next one is one without a pod on a node, then one that does not
-    serve, then the lowest (reference 7.2): what is down already comes first, and holds up those that serve.
-    """
+    """The replica whose turn it is; None when all have arrived. A replica keeps its turn until it has."""
     progress = template.pcs.status.update_progress
     if progress is not None and progress.update_ended_at is None and progress.currently_updating:
         current = progress.currently_updating[0].replica_index
         if 0 <= current < template.replicas and not replica_done(template, current, snapshot):
             return current
+    return next(iter(order(template, snapshot)), None)
+
+
+def order(template: Template, snapshot: Snapshot) -> list[int]:
+    """The replicas that have not arrived, in the order in which their turn comes.
+
+    First those without a pod on a node, then those that do not serve, then the lowest (reference 7.2): what is down
+    already comes first, and holds up those that serve.
+    """
     waiting: list[tuple[bool, bool, int]] = []
     for replica in range(template.replicas):
         seen = list(parts(template, replica, snapshot))
         if not all(part.done for part in seen):
             waiting.append((_any_scheduled(seen), all(part.serves for part in seen), replica))
-    return min(waiting)[2] if waiting else None
+    return [replica for _, _, replica in sorted(waiting)]
 
 
 def any_stale(template: Template, snapshot: Snapshot) -> bool:

@@ -152,7 +152,7 @@ def _waits_for(part: Part) -> str:
     unit = next(index for index, unit in enumerate(part.units) if not all(one.done for one in unit))
     arrived = sum(min(one.arrived, one.wanted) for one in part.units[unit])
     wanted = sum(one.wanted for one in part.units[unit])
-    where = part.name if len(part.units) == 1 else f"{part.name}, of its replica {unit}"
+    where = f"replica {unit} of {part.name}" if part.group else part.name
     return f"{arrived} of {wanted} pods of {where} run the template and are ready"
 
 
