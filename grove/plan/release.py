@@ -12,6 +12,7 @@ from grove.api import labels
 from grove.api.base import find_condition
 from grove.api.labels import ConditionType, Reason
 from grove.api.podclique import PodClique
+from grove.plan.breach import remaining
 from grove.plan.conditions import Want
 from grove.plan.gangs import ReplicaView
 from grove.plan.kinds import POD
@@ -34,7 +35,7 @@ class Parent:
     podclique: str
     clique: str
     ready: int
-    """active, ready pods of its present gang"""
+    """active, ready pods of its present gang, without those that go with a terminated one"""
     needed: int
     """minAvailable"""
 
@@ -86,8 +87,8 @@ class Readiness:
             name = podclique_name(self._template, self._replica, place)
             live = self._view.podcliques.get(name)
             gang = live.labels.get(labels.PODGANG, "") if live is not None else ""
-            pods = self._view.pods.get(live.uid, ()) if live is not None else ()
-            ready = sum(pod.active and pod.ready and pod.gang == gang for pod in pods)
+            pods = remaining(live, self._view.pods.get(live.uid, ())) if live is not None else ()
+            ready = sum(pod.ready and pod.gang == gang for pod in pods)
             self._parents[place] = Parent(
                 name, place.clique, ready, min_available(self._template.cliques[place.clique])
             )
@@ -127,7 +128,7 @@ def plan_startup(template: Template, replica: int, view: ReplicaView, now: float
         podclique = view.podcliques.get(podclique_name(template, replica, place))
         if podclique is None or podclique.deleting:
             continue
-        pods = [pod for pod in view.pods.get(podclique.uid, ()) if pod.active]
+        pods = remaining(podclique, view.pods.get(podclique.uid, ()))
         held, lacking = [pod for pod in pods if pod.held], readiness.lacking(place)
         if held and not lacking:
             writes += [_release(pod) for pod in held]

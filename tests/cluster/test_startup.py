@@ -307,6 +307,17 @@ def test_g7_scaled_gangs_wait_for_places_not_for_the_order_of_others(workspace: 
     assert is_held(workspace.clique_pods("s-0-g-0-b")[0])
 
 
+def test_a_gang_that_is_terminated_starts_anew_in_order(workspace: Workspace) -> None:
+    """The pods that go with the old gang make nobody ready in the new one."""
+    workspace.create("pcs", podcliqueset("s", clique("a", 1), clique("b", 2), terminationDelay="2s", **IN_ORDER))
+    before = workspace.settled("s", 3)
+    [parent] = workspace.clique_pods("s-0-a")
+    workspace.label("pod", parent["metadata"]["name"], unready="true")
+    workspace.wait(lambda: not uids(workspace.pods()) & uids(before), "all pods are new", 120)
+    pods = workspace.settled("s", 3)
+    assert ready_times(pods, "s-0-a")[0] <= start_times(pods, "s-0-b")[0]
+
+
 def test_a_flapping_parent(workspace: Workspace) -> None:
     """Ready, not ready, ready, …: nobody starts before enough are ready at once, nobody is stopped after."""
     unready = clique("a", 2, 2, labels={"sim.test/unready": "true"})

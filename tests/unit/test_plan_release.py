@@ -290,3 +290,15 @@ def test_views_of_pods_without_order_are_as_before() -> None:
     owner = in_order(clique("a", 1), clique("b", 1)).podcliques["web-0-a"]
     view = pod(owner, 0)
     assert (view.held, view.waits_for) == (False, "")
+
+
+def test_pods_of_a_terminated_gang_are_of_no_use() -> None:
+    """They go; who takes their place makes parents ready, so that a gang that starts anew does so in order."""
+    paper = in_order(clique("a", 1), clique("b", 1))
+    paper.add("web-0-a", 0, ready=True)
+    held(paper, "web-0-b", 0)
+    assert len(released(paper)) == 1
+    live = paper.podcliques["web-0-a"].wire
+    paper.podcliques["web-0-a"] = PodClique.from_wire({**live, "status": {"podsTerminatedUntil": NOW}})
+    assert released(paper) == set()
+    assert lacking(paper, "web-0-b") == {"web-0-a": (0, 1)}
