@@ -136,3 +136,12 @@ def test_reading_this_process() -> None:
     assert machine_seconds() > before[1]
     now = memory(os.getpid())
     assert 5 < now.now <= now.peak
+
+
+def test_admission_is_measured_in_percentiles() -> None:
+    """Of 1 to 999 ms in steps of 1 the 50th percentile is 500, the 99th is 990."""
+    asked = replace(run(), admission={"rules": [float(number) for number in range(1, 1000)]})
+    found = {name: value for (name, _), value in measures(asked).items()}
+    assert (found["admission: rules, p50"], found["admission: rules, p99"]) == (500.0, 990.0)
+    assert budget("500x2 asked", "admission: rules, p99") == 50.0
+    assert budget("500x2 asked", "admission: rules and pods, p99") is None
