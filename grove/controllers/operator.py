@@ -8,16 +8,16 @@ import asyncio
 import itertools
 import logging
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import kopf
-from prometheus_client import start_http_server
 
 from grove.controllers.actor import Actor, Patience
-from grove.controllers.config import OperatorConfiguration
+from grove.controllers.config import OperatorConfiguration, Server
 from grove.controllers.login import Login
+from grove.controllers.monitoring import Monitor
 from grove.controllers.podclique import PodCliqueReconciler
 from grove.controllers.podcliqueset import PodCliqueSetReconciler
 from grove.controllers.replica import ReplicaReconciler
@@ -27,14 +27,14 @@ from grove.controllers.scheduling import Scheduling
 from grove.controllers.startup import Startup
 from grove.controllers.verdicts import Verdicts
 from grove.controllers.world import World
-from grove.runtime import health
+from grove.runtime import endpoints, health
 from grove.runtime.client import Client
 from grove.runtime.election import Election
 from grove.runtime.events import EventRecorder
 from grove.runtime.informer import Informer
 from grove.runtime.metrics import REGISTRY
 from grove.runtime.queue import WorkQueue
-from grove.webhooks.server import bind
+from grove.runtime.transport import bind
 
 if TYPE_CHECKING:
     from grove.controllers.webhooks import Webhooks
@@ -46,7 +46,6 @@ _PATIENT_SECONDS = 5.0
 _REPLICAS_AT_ONCE = 32  # a pass over a replica is a few writes one after the other: it mostly waits
 _SILENT_SECONDS = 180.0
 _STUCK_SECONDS = 300.0
-_ANYWHERE = "0.0.0.0"  # noqa: S104
 
 
 class Controllers:
@@ -95,6 +94,7 @@ class Controllers:
         self.queues: list[WorkQueue[Any]] = [self.sets, self.replicas, self.scaling_groups, self.podcliques]
         self._router = Router(world, wake)
         self._election = election
+        self.monitor = Monitor(world, self.informers, election.leads if election is not None else lambda: True)
 
     async def run(self) -> None:
         """Fill the caches, then work, whenever elected, until cancelled; then passes under way have ten seconds."""
@@ -127,7 +127,10 @@ class Controllers:
 
     def problems(self) -> list[str]:
         """What is wrong with the process; empty when it is healthy."""
-        return [*health.silent(self.informers, _SILENT_SECONDS), *health.stuck(self.queues, _STUCK_SECONDS)]
+        silent = health.silent(self.informers, _SILENT_SECONDS)
+        if len(silent) == len(self.informers):
+            silent = []  # the API server is away: a restart would only cost the caches
+        return [*silent, *health.stuck(self.queues, _STUCK_SECONDS)]
 
 
 class Operator:
@@ -148,9 +151,9 @@ class Operator:
         self._webhooks: Webhooks | None = None
         self._webhook_socket: socket.socket | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._endpoints: list[asyncio.Task[None]] = []
         kopf.on.startup(registry=self.registry, errors=kopf.ErrorsMode.PERMANENT)(self._start)
         kopf.on.login(registry=self.registry)(self._credentials)
-        kopf.on.probe(id="operator", registry=self.registry)(self._probe)
         kopf.on.cleanup(registry=self.registry)(self._finish)
 
     async def run(self) -> None:
@@ -159,30 +162,37 @@ class Operator:
         Raises kopf.LoginError when there are no usable credentials, OSError when a port is taken.
         """
         await self._login.renew()
-        metrics, probes = self._config.server.metrics, self._config.server.health_probes
-        webhooks = self._config.server.webhooks
+        server = self._config.server
+        probes = {"/healthz": endpoints.probe(self._problems), "/readyz": endpoints.probe(self.unready)}
         try:
-            if webhooks.port:
-                self._webhook_socket = bind(webhooks.bind_address, webhooks.port)
-            if metrics.port:
-                start_http_server(metrics.port, metrics.bind_address or _ANYWHERE, registry=REGISTRY)
+            if server.webhooks.port:
+                self._webhook_socket = bind(server.webhooks.bind_address, server.webhooks.port)
+            if server.health_probes.port:
+                self._serve(server.health_probes, probes)
+            if server.metrics.port:
+                self._serve(server.metrics, {"/metrics": endpoints.metrics_page})
             await kopf.operator(
                 registry=self.registry,
                 settings=self.settings,
                 clusterwide=True,
                 standalone=True,
                 stop_flag=self._stop,
-                liveness_endpoint=f"http://{probes.bind_address or _ANYWHERE}:{probes.port}/healthz"
-                if probes.port
-                else None,
             )
         finally:
+            for task in self._endpoints:
+                task.cancel()
+            await asyncio.gather(*self._endpoints, return_exceptions=True)
             await self._login.close()
+
+    def _serve(self, server: Server, pages: Mapping[str, Callable[[], endpoints.Page]]) -> None:
+        sock = bind(server.bind_address, server.port)
+        self._endpoints.append(asyncio.create_task(endpoints.serve(sock, pages)))
 
     async def _start(self, **_: Any) -> None:
         election = self._candidate()
         client = self._client(election.leads) if election is not None else self._client()
         self._controllers = Controllers(client, self._config, election)
+        REGISTRY.register(self._controllers.monitor)
         self._tasks.append(asyncio.create_task(self._watch_over(self._controllers.run()), name="controllers"))
         if self._webhook_socket is not None:
             from grove.controllers.webhooks import Webhooks  # 10 MB, which only those pay who want them
@@ -236,15 +246,15 @@ class Operator:
     async def _credentials(self, **_: Any) -> kopf.AiohttpSession:
         return self._login.credentials()
 
-    async def _probe(self, **_: Any) -> list[str]:
-        problems = self._controllers.problems() if self._controllers is not None else ["not started"]
-        if problems:
-            raise RuntimeError("; ".join(problems))
-        return problems
+    def _problems(self) -> list[str]:
+        return self._controllers.problems() if self._controllers is not None else []
 
     def unready(self) -> list[str]:
         """Why requests should go to other replicas; empty when they may come here."""
-        return self._webhooks.problems() if self._webhooks is not None else []
+        if self._controllers is None:
+            return ["not started yet"]
+        webhooks = self._webhooks.problems() if self._webhooks is not None else []
+        return [*health.unsynced(self._controllers.informers), *webhooks]
 
     async def _finish(self, **_: Any) -> None:
         for task in self._tasks:  # the webhooks last: requests still come while the others finish

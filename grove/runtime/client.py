@@ -374,6 +374,7 @@ class RateLimiter:
         """Return when the next request may be sent."""
         now = clock.now()
         self._next = max(self._next, now - self._window) + self._interval
+        metrics.LIMITER_SECONDS.observe(max(0.0, self._next - now))
         if self._next > now:
             await asyncio.sleep(self._next - now)
 

@@ -82,6 +82,7 @@ class EventRecorder:
         if not self._buckets["Warning" if type_ == "Warning" else "Normal"].take():
             metrics.EVENTS.labels("limited").inc()
             return
+        metrics.EVENT_REASONS.labels(type_, reason).inc()
         message = shorten(message)
         key = (*(regarding.get(field, "") for field in ("kind", "namespace", "name", "uid")), type_, reason, message)
         now = clock.now()

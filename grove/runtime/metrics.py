@@ -54,6 +54,19 @@ EVENTS = Counter(
     registry=REGISTRY,
 )
 
+EVENT_REASONS = Counter(
+    "grove_events",
+    "Kubernetes events recorded, repeated ones included, by type and reason.",
+    ("type", "reason"),
+    registry=REGISTRY,
+)
+LIMITER_SECONDS = Histogram(
+    "rest_client_rate_limiter_duration_seconds",
+    "How long requests waited for our own limit; the server's shows as rest_client_requests_total with code 429.",
+    buckets=_SECONDS,
+    registry=REGISTRY,
+)
+
 WEBHOOK_REQUESTS = Counter(
     "controller_runtime_webhook_requests",
     "Admission reviews by path and HTTP status.",

@@ -1,4 +1,4 @@
-"""HTTP sessions to an API server, with sockets that notice a dead peer."""
+"""Sockets: HTTP sessions to an API server that notice a dead peer, and ports to serve on."""
 
 import socket
 import ssl as ssl_module
@@ -69,3 +69,22 @@ def open_session(
         auto_decompress=True,
         read_bufsize=2**18,
     )
+
+
+def bind(address: str, port: int) -> socket.socket:
+    """Take the port without listening yet, so that nobody is kept waiting; raises OSError when it is taken.
+
+    An empty address means all, IPv6 included where there is some.
+    """
+    if not address and socket.has_dualstack_ipv6():
+        sock = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    else:
+        sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((address, port))
+    except OSError:
+        sock.close()
+        raise
+    return sock

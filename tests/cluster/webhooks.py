@@ -13,11 +13,12 @@ from typing import Any, NoReturn
 from grove.admission import Facts
 from grove.plan.kinds import PODCLIQUESET
 from grove.runtime.client import Client
+from grove.runtime.transport import bind
 from grove.webhooks.certificates import up_to_date
 from grove.webhooks.configurations import MUTATING, VALIDATING, manifests, with_ca_bundle
 from grove.webhooks.handlers import Handlers
 from grove.webhooks.reviews import Answer, Request
-from grove.webhooks.server import Handler, WebhookServer, bind
+from grove.webhooks.server import Handler, WebhookServer
 from tests.cluster.harness import ApiStatus, Harness
 from tests.cluster.operators import QUIET
 from tests.cluster.workloads import clique, podcliqueset

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from grove.runtime.transport import bind
 from grove.webhooks import certificates, provision
 from grove.webhooks.certificates import Certificates, up_to_date
 from grove.webhooks.configurations import MUTATING, VALIDATING, manifests, with_ca_bundle
 from grove.webhooks.provision import SECRET, MountedFiles, OwnAuthority
-from grove.webhooks.server import WebhookServer, bind
+from grove.webhooks.server import WebhookServer
 from tests.fake_api import FakeApi
 from tests.fake_api.seen import until
 

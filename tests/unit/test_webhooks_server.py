@@ -15,11 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grove.admission import Facts
+from grove.runtime.transport import bind
 from grove.webhooks import configurations
 from grove.webhooks.certificates import Certificates, up_to_date
 from grove.webhooks.handlers import Handlers
 from grove.webhooks.reviews import Answer, BadReviewError, Request, decode, encode
-from grove.webhooks.server import Handler, WebhookServer, bind
+from grove.webhooks.server import Handler, WebhookServer
 from tests.fake_api import FakeApi
 from tests.unit.support import clique, pod_set
 

@@ -1,0 +1,125 @@
+"""Metrics and probes of the operator as Prometheus and the kubelet get them."""
+
+import os
+import signal
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.cluster.harness import Harness
+from tests.cluster.operators import QUIET, OperatorProcess
+from tests.cluster.workloads import clique, podcliqueset
+from tests.cluster.workspace import Workspace
+
+
+def free_ports(count: int) -> list[int]:
+    socks = [socket.socket() for _ in range(count)]
+    try:
+        for sock in socks:
+            sock.bind(("127.0.0.1", 0))
+        return [sock.getsockname()[1] for sock in socks]
+    finally:
+        for sock in socks:
+            sock.close()
+
+
+class Observed:
+    """An operator with its ports open, one of several: it takes part in an election of its own."""
+
+    def __init__(self, cluster: Harness, folder: Path, lease: str) -> None:
+        self.metrics, self.probes = free_ports(2)
+        address = {"bindAddress": "127.0.0.1"}
+        server = {"metrics": {**address, "port": self.metrics}, "healthProbes": {**address, "port": self.probes}}
+        election = {"enabled": True, "resourceNamespace": "default", "resourceName": lease}
+        config = {**QUIET, "server": {**QUIET["server"], **server}, "leaderElection": election}
+        self.process = OperatorProcess(cluster.kubeconfig, folder, config)
+
+    def get(self, port: int, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def scrape(self) -> dict[tuple[str, ...], float]:
+        """Every sample by its name and the values of its labels."""
+        _, text = self.get(self.metrics, "/metrics")
+        families = text_string_to_metric_families(text)
+        return {(s.name, *s.labels.values()): s.value for family in families for s in family.samples}
+
+
+@pytest.fixture
+def observed(cluster: Harness, crds: list[str], namespace: str, tmp_path: Path) -> Iterator[Observed]:
+    observed = Observed(cluster, tmp_path, lease=namespace)
+    observed.process.start()
+    yield observed
+    observed.process.kill()
+
+
+def test_a_scrape_shows_what_happens(cluster: Harness, namespace: str, observed: Observed) -> None:
+    workspace = Workspace(cluster, namespace, observed.process)
+    cluster.wait(lambda: observed.scrape()["leader_election_master_status", namespace] == 1, message="it leads")
+    workspace.create("pcs", podcliqueset("m", clique("a", 3)))
+    workspace.settled("m", 3)
+
+    def shows() -> dict[tuple[str, ...], float]:
+        found = observed.scrape()
+        assert found["grove_pods", "ready"] >= 3
+        assert found["grove_podgang_duration_seconds_count", "ready"] >= 1
+        return found
+
+    found = cluster.wait(shows, message="the scrape shows the pods")
+    assert found["grove_podgangs", "Running"] >= 1
+    assert found["rest_client_requests_total", "201", "pods", "create"] >= 3
+    assert found["workqueue_work_duration_seconds_count", "podclique"] >= 1
+    assert found["informer_objects", "podcliques.grove.io"] >= 1
+    assert found["informer_silence_seconds", "pods"] < 120
+    assert found["grove_events_total", "PodCreateSuccessful", "Normal"] >= 1
+    assert found["process_resident_memory_bytes",] > 2**20
+    assert not [key for key in found if any("m-0-a" in part for part in key)], "no series of single objects"
+    workspace.delete("pcs", "m")
+    workspace.gone("m")
+
+
+def test_probes(cluster: Harness, observed: Observed) -> None:
+    assert observed.get(observed.probes, "/healthz") == (200, "ok")
+    cluster.wait(lambda: observed.get(observed.probes, "/readyz") == (200, "ok"), message="it is ready")
+    os.kill(observed.process.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(OSError, match="timed out"):
+            observed.get(observed.probes, "/healthz")
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(observed.process.pid, signal.SIGCONT)
+
+
+def test_not_ready_before_the_caches_are_filled(tmp_path: Path, cluster: Harness) -> None:
+    nowhere = tmp_path / "kubeconfig"
+    nowhere.write_text(cluster.kubeconfig.read_text().replace(cluster.server, "https://127.0.0.1:1"))
+    observed = Observed(cluster, tmp_path, lease="nowhere")
+    observed.process = OperatorProcess(
+        nowhere,
+        tmp_path,
+        {
+            **QUIET,
+            "server": {
+                "webhooks": {"port": 0},
+                "metrics": {"port": 0},
+                "healthProbes": {"port": observed.probes, "bindAddress": "127.0.0.1"},
+            },
+        },
+    )
+    observed.process.start(wait=False)
+    try:
+        status, text = cluster.wait(lambda: observed.get(observed.probes, "/readyz"), message="probes are served")
+        assert status == 503
+        assert "pods: not listed yet" in text or "not started yet" in text
+        assert observed.get(observed.probes, "/healthz")[0] == 200, "a restart would not help"
+    finally:
+        observed.process.kill()
