@@ -10,10 +10,10 @@ from grove.controllers.config import OperatorConfiguration
 from grove.controllers.scheduling import Scheduling
 from grove.controllers.webhooks import Webhooks
 from grove.controllers.world import World
+from grove.runtime.transport import bind
 from grove.schedulers import enable
 from grove.webhooks.configurations import MUTATING, VALIDATING
 from grove.webhooks.provision import SECRET
-from grove.webhooks.server import bind
 from tests.fake_api import FakeApi
 from tests.fake_api.seen import until
 
