@@ -18,6 +18,8 @@ from grove.plan.gangs import ReplicaView
 from grove.plan.kinds import POD
 from grove.plan.observed import PodView
 from grove.plan.podclique import clique_of, idle
+from grove.plan.progress import under_way
+from grove.plan.rollout import is_stale
 from grove.plan.startup import Place, parents, podclique_name, waiting_places
 from grove.plan.template import Template, min_available
 from grove.runtime.writes import Patch, Write
@@ -47,19 +49,22 @@ class Readiness:
         self._template = template
         self._replica = replica
         self._view = view
-        self._parents: dict[Place, Parent] = {}
+        self._parents: dict[tuple[Place, bool], Parent] = {}
+        self._rolls = under_way(template)
         self._lacking: dict[Place, tuple[Parent, ...]] = {}
 
     def lacking(self, place: Place) -> tuple[Parent, ...]:
         """The parents of a place that have too few ready pods, in the order of startsAfter.
 
         An idle one (0 replicas, or in an idle scaling group) is looked through: its own parents count in its place.
+        Within a replica of a scaling group pods of an older template do not count while an update runs, since the
+        replica's pods go together.
         """
         group = self._template.groups.get(place.group)
-        if group is not None and place.index < group.min_available:
+        if group is not None and place.index < group.min_available and not self._rolls:
             place = replace(place, index=0)  # all replicas in the base gang wait for the same
         if place not in self._lacking:
-            found = (self._parent(parent) for parent in self._effective(place))
+            found = (self._parent(parent, self._goes_with(place, parent)) for parent in self._effective(place))
             self._lacking[place] = tuple(parent for parent in found if parent.ready < parent.needed)
         return self._lacking[place]
 
@@ -82,17 +87,25 @@ class Readiness:
         live = self._view.podcliques.get(podclique_name(self._template, self._replica, place))
         return self._template.cliques[place.clique].spec.replicas == 0 if live is None else idle(live)
 
-    def _parent(self, place: Place) -> Parent:
-        if place not in self._parents:
+    def _goes_with(self, place: Place, parent: Place) -> bool:
+        """Whether a running update replaces the pods of both together."""
+        return self._rolls and bool(place.group) and (place.group, place.index) == (parent.group, parent.index)
+
+    def _parent(self, place: Place, current: bool) -> Parent:
+        """The parent at a place; with `current` only its pods of the present template count."""
+        if (place, current) not in self._parents:
             name = podclique_name(self._template, self._replica, place)
             live = self._view.podcliques.get(name)
-            gang = live.labels.get(labels.PODGANG, "") if live is not None else ""
-            pods = remaining(live, self._view.pods.get(live.uid, ())) if live is not None else ()
-            ready = sum(pod.ready and pod.gang == gang for pod in pods)
-            self._parents[place] = Parent(
-                name, place.clique, ready, min_available(self._template.cliques[place.clique])
-            )
-        return self._parents[place]
+            needed = min_available(self._template.cliques[place.clique])
+            ready = 0 if live is None else self._ready(live, current)
+            self._parents[place, current] = Parent(name, place.clique, ready, needed)
+        return self._parents[place, current]
+
+    def _ready(self, podclique: PodClique, current: bool) -> int:
+        gang = podclique.labels.get(labels.PODGANG, "")
+        pods = remaining(podclique, self._view.pods.get(podclique.uid, ()))
+        mine = [pod for pod in pods if pod.ready and pod.gang == gang]
+        return sum(not current or not is_stale(pod, podclique) for pod in mine)
 
 
 @dataclass(frozen=True, slots=True)

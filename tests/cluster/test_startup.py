@@ -318,6 +318,25 @@ def test_a_gang_that_is_terminated_starts_anew_in_order(workspace: Workspace) ->
     assert ready_times(pods, "s-0-a")[0] <= start_times(pods, "s-0-b")[0]
 
 
+def test_an_update_replaces_the_replicas_of_a_group_in_order(workspace: Workspace) -> None:
+    """All pods of a replica go together; new children wait for new parents, not for old ones on their way out."""
+
+    def wanted(image: str) -> Object:
+        containers = {"containers": [{"name": "main", "image": image}]}
+        cliques = [clique("a", 12, podSpec=containers), clique("b", 4, podSpec=containers)]
+        return podcliqueset("s", *cliques, group("g", "a b", 2, 2), **IN_ORDER)
+
+    workspace.create("pcs", wanted("registry.example/main:1"))
+    before = workspace.settled("s", 32)
+    workspace.patch("pcs", "s", {"spec": wanted("registry.example/main:2")["spec"]})
+    workspace.wait(lambda: not uids(workspace.pods()) & uids(before), "all pods are new", 180)
+    pods = workspace.settled("s", 32)
+    for replica in (0, 1):
+        ready, started = ready_times(pods, f"s-0-g-{replica}-a"), start_times(pods, f"s-0-g-{replica}-b")
+        assert (len(ready), len(started)) == (12, 4)
+        assert ready[-1] <= started[0], f"replica {replica}"
+
+
 def test_a_flapping_parent(workspace: Workspace) -> None:
     """Ready, not ready, ready, …: nobody starts before enough are ready at once, nobody is stopped after."""
     unready = clique("a", 2, 2, labels={"sim.test/unready": "true"})

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from grove.api.podclique import PodClique
+from grove.api.podcliqueset import PodCliqueSet
 from grove.plan.conditions import merged
 from grove.plan.observed import PodView
 from grove.plan.release import (
@@ -16,6 +17,7 @@ from grove.plan.release import (
     startup_condition,
     waiting_for,
 )
+from grove.plan.template import Template
 from grove.runtime.writes import Patch
 from tests.unit.support import NOW, Object, Paper, clique, group, pod, pod_set, pod_wire
 
@@ -302,3 +304,35 @@ def test_pods_of_a_terminated_gang_are_of_no_use() -> None:
     paper.podcliques["web-0-a"] = PodClique.from_wire({**live, "status": {"podsTerminatedUntil": NOW}})
     assert released(paper) == set()
     assert lacking(paper, "web-0-b") == {"web-0-a": (0, 1)}
+
+
+def rolling(paper: Paper) -> None:
+    """Let the set's status say that an update to its template runs."""
+    status = {
+        "currentGenerationHash": paper.template.generation_hash,
+        "updateProgress": {"updateStartedAt": NOW, "currentlyUpdating": [{"replicaIndex": 0}]},
+    }
+    paper.template = Template(PodCliqueSet.from_wire({**paper.template.pcs.wire, "status": status}))
+
+
+def test_in_an_update_old_pods_of_the_same_replica_of_a_group_do_not_count() -> None:
+    """The replica's pods go together, so they are about to go; those of other replicas stay until their turn."""
+    paper = in_order(clique("a", 1), clique("b", 1), groups=[group("g", ["a", "b"], 2, 2)])
+    for index in (0, 1):
+        paper.add(f"web-0-g-{index}-a", 0, ready=True, labels_={"grove.io/pod-template-hash": "v1-old"})
+    assert lacking(paper, "web-0-g-0-b") == {}
+    rolling(paper)
+    assert lacking(paper, "web-0-g-0-b") == {"web-0-g-0-a": (0, 1)}
+    assert lacking(paper, "web-0-g-1-b") == {"web-0-g-1-a": (0, 1)}
+    paper.pods[paper.podcliques["web-0-g-0-a"].uid].clear()
+    paper.add("web-0-g-0-a", 0, ready=True)
+    assert lacking(paper, "web-0-g-0-b") == {}
+    assert lacking(paper, "web-0-g-1-b") == {"web-0-g-1-a": (0, 1)}
+
+
+def test_in_an_update_old_pods_of_standalone_cliques_count() -> None:
+    """They are replaced one by one, each clique for itself."""
+    paper = in_order(clique("a", 2, 1), clique("b", 1))
+    paper.add("web-0-a", 0, ready=True, labels_={"grove.io/pod-template-hash": "v1-old"})
+    rolling(paper)
+    assert lacking(paper, "web-0-b") == {}
