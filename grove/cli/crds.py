@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -30,9 +32,19 @@ from grove.api.openapi import structural
     is_flag=True,
     help="First fetch the schemas of Kubernetes' own types, with kubectl. For a new version of Kubernetes.",
 )
-@click.option("--kubeconfig", type=click.Path(path_type=Path, exists=True), help="The cluster to fetch them from.")
-def crds(output: Path, check: bool, refresh_kubernetes_schemas: bool, kubeconfig: Path | None) -> None:
+@click.option(
+    "--apply", is_flag=True, help="Write no files; install or upgrade them in a cluster, by server-side apply."
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, exists=True),
+    help="The cluster to fetch schemas from, or to apply to. Default to apply to: as of `grove operator`.",
+)
+def crds(output: Path, check: bool, refresh_kubernetes_schemas: bool, apply: bool, kubeconfig: Path | None) -> None:
     """Write Grove's CustomResourceDefinitions to DIR, one file each, for `kubectl apply -f DIR`."""
+    if apply:
+        _apply(kubeconfig)
+        return
     if refresh_kubernetes_schemas:
         _refresh(kubeconfig)
     manifests = crd.manifests()
@@ -54,6 +66,22 @@ def _check(folder: Path, manifests: dict[str, str]) -> None:
     if problems:
         raise click.ClickException("\n".join([*problems, f"Run `grove crds -o {folder}` and commit the result."]))
     click.echo(f"{folder}: {len(manifests)} CustomResourceDefinitions are up to date")
+
+
+def _apply(kubeconfig: Path | None) -> None:
+    import aiohttp
+    import kopf
+
+    from grove.controllers.crds import apply_crds
+    from grove.runtime.errors import ApiError
+
+    if kubeconfig is not None:
+        os.environ["KUBECONFIG"] = str(kubeconfig)
+    try:
+        for name in asyncio.run(apply_crds()):
+            click.echo(f"{name}: applied")
+    except (kopf.LoginError, ApiError, aiohttp.ClientError, OSError) as exc:
+        raise click.ClickException(f"cannot apply the CustomResourceDefinitions: {exc}") from exc
 
 
 def _write(folder: Path, manifests: dict[str, str]) -> None:

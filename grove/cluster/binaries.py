@@ -75,12 +75,19 @@ def target_platform() -> tuple[str, str]:
 def build_flags(module: str) -> list[str]:
     """Arguments of `go build` for the programs of a module.
 
-    The version must be linked in: an API server without it calls itself v0.0.0 and clients misjudge it.
+    The version must be linked in: an API server without it calls itself v0.0.0 and clients misjudge it, and helm without
+    it takes every cluster that it cannot ask for a 1.20.
     """
     link = "-s -w"
+    version = kubernetes_version()
+    major, minor, _ = version.removeprefix("v").split(".", 2)
+    if module == "helm":
+        link += "".join(
+            f" -X helm.sh/helm/v3/pkg/{package}.k8sVersion{part}={value}"
+            for package in ("chartutil", "lint/rules")
+            for part, value in (("Major", major), ("Minor", minor))
+        )
     if module in ("kubernetes", "kubelet"):
-        version = kubernetes_version()
-        major, minor, _ = version.removeprefix("v").split(".", 2)
         values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
         link += "".join(f" -X k8s.io/component-base/version.{name}={value}" for name, value in values.items())
     return ["-trimpath", "-mod=readonly", "-buildvcs=false", "-ldflags", link]

@@ -70,8 +70,13 @@ def choose_ports() -> dict[str, int]:
     return dict(zip(_PORTS, ports, strict=True))
 
 
-def kwokctl_config(programs: Mapping[str, Path], ports: Mapping[str, int]) -> str:
-    """The YAML documents that describe a cluster to kwokctl: its options, then the pods' life cycle as stages."""
+def kwokctl_config(
+    programs: Mapping[str, Path], ports: Mapping[str, int], apiserver_flags: Mapping[str, str] | None = None
+) -> str:
+    """The YAML documents that describe a cluster to kwokctl: its options, then the pods' life cycle as stages.
+
+    `apiserver_flags` are further flags of the API server, without the dashes.
+    """
     options = {
         "runtime": "binary",
         "bindAddress": "127.0.0.1",
@@ -85,9 +90,10 @@ def kwokctl_config(programs: Mapping[str, Path], ports: Mapping[str, int]) -> st
         "kwokControllerBinary": str(programs["kwok"]),
         **ports,
     }
+    extra = {**_EXTRA_ARGUMENTS, "kube-apiserver": _EXTRA_ARGUMENTS["kube-apiserver"] | dict(apiserver_flags or {})}
     patches = [
         {"name": name, "extraArgs": [{"key": key, "value": value} for key, value in arguments.items()]}
-        for name, arguments in _EXTRA_ARGUMENTS.items()
+        for name, arguments in extra.items()
     ]
     document = {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",

@@ -28,6 +28,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     capture = session.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
         binaries.find_or_build()
+        binaries.find_or_build(tools=(binaries.HELM,))
 
 
 @pytest.fixture(scope="session")

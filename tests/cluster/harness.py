@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -102,14 +102,16 @@ def wait(look: Callable[[], T], timeout: float = 60.0, message: str = "the condi
 
 
 @contextmanager
-def running_cluster(directory: Path, nodes: int, name: str | None = None) -> Iterator[Harness]:
+def running_cluster(
+    directory: Path, nodes: int, name: str | None = None, apiserver_flags: Mapping[str, str] | None = None
+) -> Iterator[Harness]:
     """A cluster of its own in `directory`, gone after the block and after every other end of the test run."""
     guard = subprocess.Popen(
         [sys.executable, "-c", _GUARD, directory], cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True
     )
     assert guard.stdin
     try:
-        cluster = Cluster(name, directory)
+        cluster = Cluster(name, directory, apiserver_flags=apiserver_flags)
         cluster.up(nodes)
         yield Harness(cluster)
     finally:

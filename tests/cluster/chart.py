@@ -1,0 +1,138 @@
+"""The chart as users install it, the operator under the rights it grants, and what the API server says of their use."""
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from grove.cluster import binaries
+from tests.cluster.harness import ROOT, Harness
+
+Object = dict[str, Any]
+
+CHART = ROOT / "charts" / "grove"
+NAMESPACE = "grove-system"
+RELEASE = "grove"
+ACCOUNT = "grove-operator"
+USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
+
+_POLICY = f"""
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules: [{{level: Metadata, users: ["{USER}"]}}, {{level: None}}]
+"""
+
+
+def audited(folder: Path) -> dict[str, str]:
+    """Flags of an API server that writes down every request of the chart's ServiceAccount, and judges as OpenShift does
+    who may make an object block the deletion of its owner.
+    """
+    policy = folder / "audit-policy.yaml"
+    policy.write_text(_POLICY)
+    return {
+        "audit-policy-file": str(policy),
+        "audit-log-path": str(folder / "audit.log"),
+        "enable-admission-plugins": "OwnerReferencesPermissionEnforcement",
+    }
+
+
+def helm(*arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run helm. A failure fails the test if `check`."""
+    program = binaries.find_or_build(tools=(binaries.HELM,))["helm"]
+    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert not check or done.returncode == 0, f"helm {' '.join(map(str, arguments))}:\n{done.stderr}"
+    return done
+
+
+def render(*arguments: str, check: bool = True) -> list[Object]:
+    """The objects of `helm template`, CustomResourceDefinitions aside."""
+    done = helm("template", RELEASE, CHART, "--namespace", NAMESPACE, *arguments, check=check)
+    return [obj for obj in yaml.safe_load_all(done.stdout) if obj]
+
+
+def one(objects: list[Object], kind: str, name: str = "") -> Object:
+    """The only object of a kind (and name)."""
+    (found,) = (obj for obj in objects if obj["kind"] == kind and name in ("", obj["metadata"]["name"]))
+    return found
+
+
+def account_kubeconfig(cluster: Harness, folder: Path) -> Path:
+    """A kubeconfig with a token of the chart's ServiceAccount and nothing else."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
+    answer = cluster.api("POST", path, {"spec": {"expirationSeconds": 7200}})
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["users"] = [{"name": ACCOUNT, "user": {"token": answer["status"]["token"]}}]
+    config["contexts"] = [
+        {
+            "name": ACCOUNT,
+            "context": {"cluster": config["clusters"][0]["name"], "user": ACCOUNT, "namespace": NAMESPACE},
+        }
+    ]
+    config["current-context"] = ACCOUNT
+    file = folder / "account.kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    return file
+
+
+@dataclass(frozen=True, order=True)
+class Right:
+    """One verb on one resource, of one object where `name` says so. Rights to create carry no name."""
+
+    group: str
+    resource: str
+    verb: str
+    name: str = ""
+
+    def covers(self, other: "Right") -> bool:
+        """Whether this right, as granted, allows the other, as used."""
+        same = (self.group, self.resource, self.verb) == (other.group, other.resource, other.verb)
+        return same and self.name in ("", other.name)
+
+
+def granted(rules: list[Object]) -> set[Right]:
+    """The rights that rules of a Role grant."""
+    return {
+        Right(group, resource, verb, name)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", ("",))
+    }
+
+
+def used(folder: Path) -> Iterator[tuple[Right, Mapping[str, Any]]]:
+    """The rights that the ServiceAccount has used, refused ones included, each with its entry in the audit log."""
+    for line in (folder / "audit.log").read_text().splitlines():
+        entry = json.loads(line)
+        ref = entry.get("objectRef") or {}
+        if "resource" in ref:
+            resource = "/".join(filter(None, (ref["resource"], ref.get("subresource"))))
+            yield Right(ref.get("apiGroup", ""), resource, entry["verb"], ref.get("name", "")), entry
+
+
+def forbidden(folder: Path) -> list[str]:
+    """Requests that the API server refused for want of a right."""
+    decision = "authorization.k8s.io/decision"
+    return [
+        f"{right}: {entry['annotations'].get('authorization.k8s.io/reason') or 'no rule'}"
+        for right, entry in used(folder)
+        if entry["annotations"].get(decision) == "forbid"
+    ]
+
+
+def unused(rules: list[Object], folder: Path) -> set[Right]:
+    """The rights that rules grant and nobody has used."""
+    seen = {right for right, _ in used(folder)}
+    return {right for right in granted(rules) if not any(right.covers(other) for other in seen)}
+
+
+def certificate_of(secret: Object) -> bytes:
+    """The served certificate in a Secret, PEM."""
+    return base64.b64decode(secret["data"]["tls.crt"])
