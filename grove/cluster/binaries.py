@@ -75,8 +75,8 @@ def target_platform() -> tuple[str, str]:
 def build_flags(module: str) -> list[str]:
     """Arguments of `go build` for the programs of a module.
 
-    The version must be linked in: an API server without it calls itself v0.0.0 and clients misjudge it, and helm without
-    it takes every cluster that it cannot ask for a 1.20.
+    The version must be linked in: an API server without it calls itself v0.0.0 and clients misjudge it, and helm takes
+    every cluster that it cannot ask for a 1.20.
     """
     link = "-s -w"
     version = kubernetes_version()

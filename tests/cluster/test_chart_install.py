@@ -21,7 +21,10 @@ from tests.cluster.test_metrics import free_ports
 from tests.cluster.workloads import clique, group, podcliqueset
 from tests.cluster.workspace import Workspace, uids
 
-UNSEEN = {("update", f"{plural}/finalizers") for plural in ("podcliquesets", "podcliques", "podcliquescalinggroups")}
+UNSEEN = {
+    ("update", f"{plural}/finalizers")
+    for plural in ("podcliquesets", "podcliques", "podcliquescalinggroups", "podgangs")
+}
 """Rights that are checked while another request is made, which the audit log does not tell. The API server of these
 tests does check them: see OwnerReferencesPermissionEnforcement."""
 
@@ -148,14 +151,10 @@ def namesakes(workspace: Workspace) -> None:
     ):
         name = {"pg": "taken-0", "pcsg": "taken-0-g", "pclq": "taken-0-a"}[kind]
         workspace.create(kind, {"metadata": {"name": name}, **obj})
-    parts = [clique("a", 1), clique("b", 1), group_of("b")]
+    parts = [clique("a", 1), clique("b", 1), group("g", "b")]
     admitted(workspace, podcliqueset("taken", *parts))
     workspace.until("pcs", "taken", lambda obj: len(obj["status"].get("lastErrors", ())) >= 3, "all three are told of")
     workspace.delete("pcs", "taken")
-
-
-def group_of(cliques: str, replicas: int = 1, **fields: object) -> chart.Object:
-    return group("g", cliques, replicas, **fields)
 
 
 def hide(workspace: Workspace, kind: str, name: str) -> None:
@@ -164,12 +163,18 @@ def hide(workspace: Workspace, kind: str, name: str) -> None:
     workspace.until(kind, name, lambda obj: MANAGED_BY in obj["metadata"]["labels"], f"the label of {name} is back")
 
 
+def test_h2_notes_tell_of_the_crds(installed: Installed) -> None:
+    notes = helm("get", "notes", RELEASE, "-n", NAMESPACE, "--kubeconfig", installed.cluster.kubeconfig).stdout
+    assert "--include-crds" in notes
+    assert "kubectl apply --server-side" in notes
+
+
 def test_every_right_is_used_and_none_is_lacking(
     workspace: Workspace, installed: Installed, operator: OperatorProcess, audit: Path, tmp_path: Path
 ) -> None:
     """A set lives a full life: it is repaired, scaled, updated and deleted. Then the API server's books are read."""
     auto = {"minReplicas": 2, "maxReplicas": 4, "metrics": []}
-    parts = [clique("a", 2, autoScalingConfig=auto), clique("b", 2), group_of("b", 2, scaleConfig=auto)]
+    parts = [clique("a", 2, autoScalingConfig=auto), clique("b", 2), group("g", "b", 2, scaleConfig=auto)]
     admitted(workspace, podcliqueset("life", *parts, replicas=2))
     workspace.settled("life", 12)
     for kind, name in (("svc", "life-1"), ("pg", "life-1-g-0"), ("hpa", "life-1-a")):

@@ -120,15 +120,6 @@ def test_a_slip_in_the_values_is_refused(value: str) -> None:
     assert "values don't meet the specifications of the schema" in refused.stderr
 
 
-def test_h2_notes_tell_of_the_crds() -> None:
-    def notes(*values: str) -> str:
-        return helm("install", "r", CHART, "--dry-run=client", *values).stdout.partition("NOTES:")[2]
-
-    assert "--include-crds" in notes()
-    assert "kubectl apply --server-side" in notes()
-    assert "at its start" in notes("--set", "crdInstaller.enabled=true")
-
-
 def test_crds_come_along() -> None:
     named = {obj["metadata"]["name"] for obj in render("--include-crds") if obj["kind"] == "CustomResourceDefinition"}
     assert named == {
