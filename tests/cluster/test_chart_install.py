@@ -28,6 +28,18 @@ UNSEEN = {
 """Rights that are checked while another request is made, which the audit log does not tell. The API server of these
 tests does check them: see OwnerReferencesPermissionEnforcement."""
 
+RARE = {
+    chart.Right("", "pods", "get"),
+    *(
+        chart.Right("scheduling.k8s.io", plural, verb)
+        for plural in ("podgroups", "compositepodgroups")
+        for verb in ("get", "patch", "delete")
+    ),
+}
+"""Rights for what does not happen in this life: an answer to the create of a pod that was lost, so that the next create
+meets it, and gang objects of Kubernetes that somebody else made or changed.
+"""
+
 
 class Installed:
     """A release, and the operator under its rights."""
@@ -144,21 +156,19 @@ def test_a_sample_runs_under_the_rights_of_the_chart(workspace: Workspace) -> No
 
 def namesakes(workspace: Workspace) -> None:
     """Objects of somebody else under names that a set is about to need: the operator has to look whose they are."""
-    for kind, obj in (
-        ("pg", {"spec": {"podgroups": []}}),
-        ("pcsg", {"spec": {"replicas": 1, "minAvailable": 1, "cliqueNames": ["b"]}}),
-        ("pclq", {"spec": {"replicas": 1, "minAvailable": 1, "roleName": "a", "podSpec": {"containers": []}}}),
-    ):
-        name = {"pg": "taken-0", "pcsg": "taken-0-g", "pclq": "taken-0-a"}[kind]
-        workspace.create(kind, {"metadata": {"name": name}, **obj})
+    gang = {"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "spec": {"podgroups": []}}
+    spec = {"replicas": 1, "minAvailable": 1, "cliqueNames": ["b"]}
+    scaling_group = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueScalingGroup", "spec": spec}
+    workspace.create("pg", {**gang, "metadata": {"name": "taken-0"}})
+    workspace.create("pcsg", {**scaling_group, "metadata": {"name": "taken-0-g"}})
     parts = [clique("a", 1), clique("b", 1), group("g", "b")]
     admitted(workspace, podcliqueset("taken", *parts))
-    workspace.until("pcs", "taken", lambda obj: len(obj["status"].get("lastErrors", ())) >= 3, "all three are told of")
+    workspace.until("pcs", "taken", lambda obj: len(obj["status"].get("lastErrors", ())) >= 2, "both are told of")
     workspace.delete("pcs", "taken")
 
 
 def hide(workspace: Workspace, kind: str, name: str) -> None:
-    """Take away the label by which the operator watches an object; it puts it back."""
+    """Take away the label by which many of the operator's objects are watched; it puts it back."""
     workspace.patch(kind, name, {"metadata": {"labels": {MANAGED_BY: None}}})
     workspace.until(kind, name, lambda obj: MANAGED_BY in obj["metadata"]["labels"], f"the label of {name} is back")
 
@@ -181,21 +191,19 @@ def test_every_right_is_used_and_none_is_lacking(
         workspace.delete(kind, name)
     hide(workspace, "svc", "life-0")
     hide(workspace, "hpa", "life-0-a")
-    hide(workspace, "pod", workspace.names("pod")[0])
     workspace.settled("life", 12)
     workspace.scale("pclq", "life-0-a", 3)
     workspace.settled("life", 13)
     workspace.scale("pclq", "life-0-a", 2)
-    workspace.scale("pcsg", "life-0-g", 1)
+    hide(workspace, "pcsg", "life-0-g")
     workspace.scale("pcs", "life", 1)
-    workspace.settled("life", 4)
+    workspace.settled("life", 6)
 
-    def grow(obj: chart.Object) -> None:
-        obj["spec"]["template"]["podCliqueScalingGroups"][0]["replicas"] = 3
+    def change(obj: chart.Object) -> None:
         obj["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "example.com/image:2"
         obj["metadata"]["finalizers"] = ["grove.io/podcliqueset.grove.io"]  # as the Go operator leaves it
 
-    workspace.update("pcs", "life", grow)
+    workspace.update("pcs", "life", change)
     namesakes(workspace)
     secret = f"/api/v1/namespaces/{NAMESPACE}/secrets/grove-webhook-server-cert"
     workspace.cluster.api("PATCH", secret, {"data": {"tls.crt": "", "tls.key": ""}}, "application/merge-patch+json")
@@ -208,7 +216,8 @@ def test_every_right_is_used_and_none_is_lacking(
 
     def all_used() -> bool:
         left = {right for right in chart.unused(rules, audit) if (right.verb, right.resource) not in UNSEEN}
-        assert not left, sorted((right.verb, right.resource) for right in left)
+        left -= RARE
+        assert not left, sorted(f"{right.verb} {right.resource}.{right.group}" for right in left)
         return True
 
     workspace.wait(all_used, "every right has been used", timeout=30)
