@@ -62,6 +62,19 @@ def one(objects: list[Object], kind: str, name: str = "") -> Object:
     return found
 
 
+def grant(cluster: Harness, folder: Path) -> None:
+    """Give the chart's ServiceAccount its rights, with every scheduler's profile, and install nothing else."""
+    profiles = ("default-scheduler", "kai-scheduler", "volcano")
+    sets = [f"config.scheduler.profiles[{index}].name={name}" for index, name in enumerate(profiles)]
+    sets.append("config.topologyAwareScheduling.enabled=true")
+    kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+    rendered = render(*(argument for value in sets for argument in ("--set", value)))
+    cluster.kubectl("create", "namespace", NAMESPACE)
+    file = folder / "rights.yaml"
+    file.write_text(yaml.safe_dump_all([obj for obj in rendered if obj["kind"] in kinds]))
+    cluster.kubectl("apply", "-f", file)
+
+
 def account_kubeconfig(cluster: Harness, folder: Path) -> Path:
     """A kubeconfig with a token of the chart's ServiceAccount and nothing else."""
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"

@@ -1,6 +1,7 @@
 """Fixtures of the cluster tests: one real Kubernetes cluster for the whole run."""
 
 import contextlib
+import os
 import secrets
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from grove.cluster import binaries
+from tests.cluster import chart
 from tests.cluster.gang_scheduler import KAI, VOLCANO
 from tests.cluster.harness import ROOT, Harness, running_cluster
 from tests.cluster.operators import OperatorProcess
@@ -18,6 +20,9 @@ from tests.cluster.workspace import Workspace
 GANG_NODES = 28
 NODES = 40
 """Fake nodes of the shared cluster: two blocks and two zones (a block is 20 nodes, a zone 28)."""
+
+RESTRICTED = bool(os.environ.get("GROVE_TEST_RIGHTS"))
+"""Whether the operator on the shared cluster has the chart's rights and no others; a refused request fails the run."""
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -34,8 +39,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     """The shared cluster, with 40 nodes of 8 GPUs."""
-    with running_cluster(tmp_path_factory.mktemp("cluster"), NODES) as harness:
+    folder = tmp_path_factory.mktemp("cluster")
+    flags = chart.audited(folder) if RESTRICTED else None
+    with running_cluster(folder / "cluster", NODES, apiserver_flags=flags) as harness:
         yield harness
+        assert not RESTRICTED or chart.forbidden(folder) == []
 
 
 @pytest.fixture
@@ -84,7 +92,12 @@ def apply_crds(cluster: Harness) -> list[str]:
 @pytest.fixture(scope="session")
 def operator(cluster: Harness, crds: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
     """The operator, running on the shared cluster."""
-    process = OperatorProcess(cluster.kubeconfig, tmp_path_factory.mktemp("operator"))
+    folder = tmp_path_factory.mktemp("operator")
+    kubeconfig = cluster.kubeconfig
+    if RESTRICTED:
+        chart.grant(cluster, folder)
+        kubeconfig = chart.account_kubeconfig(cluster, folder)
+    process = OperatorProcess(kubeconfig, folder)
     process.start()
     yield process
     if process.is_running:
