@@ -81,7 +81,7 @@ def test_a_scaled_gang_names_its_base(workspace: Workspace) -> None:
     )
     waits(workspace, "b-0", "Unschedulable", "b-0-a has 0 of 1")
     waits(workspace, "b-0-g-0", "WaitingForBaseGang", "its base gang b-0 is not scheduled", "b-0-g-1-c has 0 of 1")
-    assert not [event for event in told(workspace, "b") if "b-0-g-0" in event["message"]]
+    assert not [event for event in told(workspace, "b") if event["message"].startswith("PodGang b-0-g-0 ")]
     workspace.open_rooms(1)
     workspace.settled("b", 3)
 
