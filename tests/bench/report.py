@@ -76,7 +76,7 @@ def measures(run: Run) -> dict[tuple[str, str], float]:
 
 
 def _openings(run: Run, word: str) -> list[float]:
-    """Of a chain: seconds from a clique's last pod being ready to the next one's first or last pod being released."""
+    """Of a chain: seconds from a clique's minimum being ready to the next one's first or last pod being released."""
     scenario, seconds = SCENARIOS.get(run.scenario), run.phase("deploy").seconds
     cliques = list(scenario.chain) if scenario else []
     return [round(seconds[f"{after} {word}"] - seconds[f"{before} ready"], 2) for before, after in pairwise(cliques)]

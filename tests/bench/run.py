@@ -167,7 +167,9 @@ class _Measurement:
             parent, child = f"{NAME}-0-{before}", f"{NAME}-0-{after}"
             goals[f"{before} ready"] = partial(_reached, seen.ready_of, parent, self._scenario.chain[before])
             goals[f"{after} opens"] = partial(_reached, seen.released_of, child, 1)
-            goals[f"{after} free"] = partial(_reached, seen.released_of, child, self._scenario.chain[after])
+            goals[f"{after} free"] = partial(
+                _reached, seen.released_of, child, self._scenario.pods // len(self._scenario.chain)
+            )
         return goals
 
     def _scaled(self, pods: int) -> Goals:

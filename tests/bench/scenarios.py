@@ -36,7 +36,7 @@ class Scenario:
     admission: bool = False
     """whether the webhooks are asked while the set is deployed"""
     chain: dict[str, int] = field(default_factory=dict)
-    """clique → pods, where the cliques start one after the other, each when all pods of the one before are ready"""
+    """clique → minAvailable, where the cliques start one after the other, each when that many pods before are ready"""
 
     def manifest(self) -> dict[str, Any]:
         """The PodCliqueSet to create."""
@@ -48,12 +48,12 @@ class Scenario:
         }
 
 
-def _clique(name: str, replicas: int) -> dict[str, Any]:
+def _clique(name: str, replicas: int, minimum: int | None = None) -> dict[str, Any]:
     container = {"name": "main", "image": "example.com/none:1", "resources": {"requests": {"cpu": "10m"}}}
     spec = {
         "roleName": name,
         "replicas": replicas,
-        "minAvailable": replicas,
+        "minAvailable": minimum or replicas,
         "podSpec": {"containers": [container]},
     }
     return {"name": name, "spec": spec}
@@ -100,16 +100,16 @@ def _asked() -> Scenario:
 
 
 def _chain() -> Scenario:
-    """Five cliques of 200 pods that start one after the other."""
-    chain = dict.fromkeys("abcde", 200)
-    cliques = [_clique(name, pods) for name, pods in chain.items()]
+    """Five cliques of 200 pods that start one after the other; the scheduler has to place 20 of each together."""
+    chain = dict.fromkeys("abcde", 20)
+    cliques = [_clique(name, 200, minimum) for name, minimum in chain.items()]
     return Scenario(
         name="chain",
         title="5 cliques of 200 pods that start in order",
         nodes=20,
         replicas=1,
         podcliques=len(chain),
-        pods=sum(chain.values()),
+        pods=200 * len(chain),
         template={"cliques": cliques, "cliqueStartupType": "CliqueStartupTypeInOrder"},
         chain=chain,
     )
