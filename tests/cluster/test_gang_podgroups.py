@@ -67,6 +67,11 @@ class Stage:
 
     def step(self, what: str, running: int, waiting: int) -> None:
         """Do one thing and wait until exactly so many pods run, and the others stay."""
+        self.do(what)
+        self.reaches(what, running, waiting)
+
+    def do(self, what: str) -> None:
+        """Do one thing."""
         match what.split():
             case ["nodes", number]:
                 self.scheduler.nodes = int(number)
@@ -75,8 +80,11 @@ class Stage:
                 patch = {"spec": {"replicas": int(number)}}
                 self.workspace.patch("pcsg", f"{self.name}-{replica}-sg-x", patch)
             case ["replicas", number]:
-                self.groups |= dict.fromkeys(range(len(self.groups), int(number)), 2)
+                self.groups = {index: self.groups.get(index, 2) for index in range(int(number))}
                 self.workspace.scale("pcs", self.name, int(number))
+
+    def reaches(self, what: str, running: int, waiting: int) -> None:
+        """Wait until so many pods run and wait after `what` was done, and the scheduler has nothing left to do."""
         self.workspace.wait(lambda: self._stands(running, waiting), f"{what}: {running} run, {waiting} wait", 120)
         assert self.scheduler.cycle() == 0
 
@@ -119,7 +127,10 @@ def steps(case: str) -> Iterator[tuple[str, int, int]]:
         yield what.strip(), int(running), int(waiting)
 
 
-@pytest.mark.parametrize("dialect", [KAI, VOLCANO], ids=lambda dialect: dialect.scheduler)
+BOTH = pytest.mark.parametrize("dialect", [KAI, VOLCANO], ids=lambda dialect: dialect.scheduler)
+
+
+@BOTH
 @pytest.mark.parametrize("case", CASES)
 def test_gang_scheduling(gang_workspace: Workspace, case: str, dialect: Dialect) -> None:
     install(gang_workspace.cluster, dialect)
@@ -127,3 +138,32 @@ def test_gang_scheduling(gang_workspace: Workspace, case: str, dialect: Dialect)
     stage = Stage(gang_workspace, dialect, workload)
     for step in steps(CASES[case]):
         stage.step(*step)
+
+
+@BOTH
+def test_scaling_in_takes_podgroups_and_groups_away(gang_workspace: Workspace, dialect: Dialect) -> None:
+    install(gang_workspace.cluster, dialect)
+    stage = Stage(gang_workspace, dialect, partial())
+    for step in steps(
+        "in: nodes 28 = 10/0, group 0 to 3 = 14/0, group 0 to 1 = 6/0, replicas 2 = 16/0, replicas 1 = 6/0"
+    ):
+        stage.step(*step)
+    base, clique = "workload2-0", "workload2-0-pc-a"
+    whole_gang = stage.scheduler.podgroups()
+    gang_workspace.scale("pclq", clique, 0)
+    idle = {base: {name: need for name, need in whole_gang[base].items() if name != clique}}
+    gang_workspace.wait(lambda: stage.scheduler.podgroups() == idle, "an idle clique is in no PodGroup")
+    gang_workspace.scale("pclq", clique, 3)
+    gang_workspace.wait(lambda: stage.scheduler.podgroups() == whole_gang, "it is back, with the same minimum")
+    stage.step("nothing", 7, 0)
+
+
+def test_an_operator_that_is_killed_again_and_again_ends_with_the_same(gang_workspace: Workspace) -> None:
+    """GS-8 with a crash right after every step: the PodGroups, the gates and what runs are as without."""
+    install(gang_workspace.cluster, KAI)
+    stage = Stage(gang_workspace, KAI, partial())
+    for what, running, waiting in steps(CASES["GS-8"]):
+        stage.do(what)
+        gang_workspace.operator.kill()
+        gang_workspace.operator.start()
+        stage.reaches(what, running, waiting)
