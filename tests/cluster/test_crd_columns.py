@@ -55,7 +55,7 @@ CONDITION = {
                 "PCSGS-UPDATED": "6",
                 "PCSGS-TOTAL": "7",
             },
-            {},
+            {"UPDATING": ""},
         ),
         (
             "pclq",

@@ -3,13 +3,13 @@
 from functools import partial
 
 from tests.cluster.workloads import clique, group, podcliqueset, workload
-from tests.cluster.workspace import Object, Workspace
+from tests.cluster.workspace import Object, Workspace, condition
 
 BREACHED = "MinAvailableBreached"
 
 
 def test_conditions_of_a_podclique_through_its_life(workspace: Workspace) -> None:
-    """Never scheduled, too few, enough, crashing, recovered, all lost; an event tells of the last."""
+    """Never scheduled, no room for the minimum, enough, crashing, recovered, all lost; an event tells of the last."""
     reads_a = partial(workspace.reads, "pclq", "s-0-a")
     patient = {"sim.test/backoff": "10m"}  # a crashed pod stays down until it is told otherwise
     workspace.create("pcs", podcliqueset("s", clique("a", 3, 2, room=workspace.namespace, annotations=patient)))
@@ -19,7 +19,7 @@ def test_conditions_of_a_podclique_through_its_life(workspace: Workspace) -> Non
     fine = (BREACHED, "False", "SufficientReadyPods")
     reads_a(few, unplaced, replicas=3, scheduledReplicas=0, readyReplicas=0)
     workspace.open_rooms(1)
-    reads_a(few, unplaced, replicas=3, scheduledReplicas=1)
+    workspace.wait(lambda: "at least 2" in condition(workspace.get("pclq", "s-0-a"), BREACHED)["message"], "it says so")
     workspace.open_rooms(2)
     reads_a(fine, placed, scheduledReplicas=3, readyReplicas=3, updatedReplicas=3, scheduleGatedReplicas=0)
     names = [pod["metadata"]["name"] for pod in workspace.pods()]
