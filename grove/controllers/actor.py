@@ -274,10 +274,11 @@ def _met(code: str, what: str, write: Create, found: Mapping[str, Any], *, adopt
     """Judge the object that a create found under its name; None when it is just what was to be created.
 
     What is ours but differs (an answer was lost, another operator was faster) has not been written: the next pass
-    patches it. What is on its way out, or belonged to a parent of the same name before, makes room by itself.
+    patches it, as it does what else an adopted object lacks. What is on its way out, or belonged to a parent of the
+    same name before, makes room by itself.
     """
     have, want = _controller(found), _controller(write.body)
-    if have.get("uid") == want.get("uid") and covers(found.get("spec"), write.body.get("spec")):
+    if not adopted and have.get("uid") == want.get("uid") and covers(found.get("spec"), write.body.get("spec")):
         return None
     namesake = all(have.get(key) == want.get(key) for key in ("kind", "name"))
     if adopted or namesake or "deletionTimestamp" in found["metadata"]:
