@@ -124,7 +124,8 @@ def test_a_gang_of_high_priority_drives_out_a_whole_one_of_low(workspace: Worksp
         low = workspace.pods("app.kubernetes.io/part-of=low")
         assert len(low) == 2
         assert not before & uids(low)
-        return not any(pod["spec"].get("nodeName") for pod in low) and refused(workspace, "low-0")
+        # The condition of a PodGroup that was placed once stays: now the pods alone tell.
+        return {verdict(pod, "PodScheduled") for pod in low} == {("False", "Unschedulable")}
 
     workspace.wait(driven_out, "both pods of the low gang are back, and wait")
     capacity.open(1)
