@@ -132,9 +132,17 @@ def test_while_the_operator_is_away_pods_wait(workspace: Workspace, node: Node) 
 
 def let_be_ready(workspace: Workspace, node: Node, pod: Object) -> None:
     """Make the file that the readiness probe of a pod looks for."""
-    process = node.process_of(pod["status"]["containerStatuses"][0]["containerID"])
+    name = pod["metadata"]["name"]
+    workspace.until("pod", name, lambda one: bool(container_id(one)), "its container has been started")
+    process = node.process_of(container_id(workspace.get("pod", name)))
     (process / "root" / "tmp" / "ready").touch()
-    workspace.until("pod", pod["metadata"]["name"], is_ready, "is ready")
+    workspace.until("pod", name, is_ready, "is ready")
+
+
+def container_id(pod: Object) -> str:
+    """The id of a pod's first container, "" before it has one."""
+    statuses = pod.get("status", {}).get("containerStatuses") or [{}]
+    return str(statuses[0].get("containerID") or "")
 
 
 KINDS: dict[str, Object] = {
