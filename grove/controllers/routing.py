@@ -178,6 +178,10 @@ class Router:
             for podclique in self._world.podcliques.by_index("uid", owner):
                 self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE if counted else SOON)
                 self._wake_replica(podclique, AT_ONCE if counted else SOON)
+                group = podclique.labels.get(labels.SCALING_GROUP)
+                if group is not None and (counted or (old is not None and new is not None and old.ready != new.ready)):
+                    # Its update goes on by the pods: new ones may be ready before a status ever told of the gap.
+                    self._wake.scaling_group((podclique.namespace, group), LATER)
         if new is not None and not new.owner_uid:
             self._wake.podclique((new.namespace, new.podclique), AT_ONCE)
 

@@ -182,7 +182,7 @@ async def test_before_its_end_a_certificate_is_renewed_without_a_restart(api: Fa
 
 async def test_the_deadline_of_a_renewal_is_kept(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """No event tells that time goes by."""
-    soon = NOW - timedelta(days=365) + certificates._EARLY + timedelta(seconds=3)
+    soon = datetime.now(UTC) - timedelta(days=365) + certificates._EARLY + timedelta(seconds=3)
     old = up_to_date(None, NAMES, soon)
     api.create(SECRET, secret_with(old))
     replica = Replica(api)
