@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from grove.admission import Facts
 from grove.plan.kinds import PODCLIQUESET
 from grove.runtime.client import Client
+from grove.runtime.errors import ApiError
 from grove.runtime.transport import bind
 from grove.webhooks.certificates import up_to_date
 from grove.webhooks.configurations import MUTATING, VALIDATING, manifests, with_ca_bundle
@@ -71,7 +72,8 @@ class LocalWebhooks:
 
 
 def _nobody() -> NoReturn:
-    raise AssertionError("the rules ask nobody")
+    """There is no cluster to ask: the facts are those of the case."""
+    raise ApiError(0, "NoCluster", "the facts are those of the case", verb="get", path="")
 
 
 def install(cluster: Harness, port: int, **options: Any) -> None:
