@@ -12,7 +12,7 @@ from grove.api.podgang import PodGang
 from grove.controllers.world import Child, World
 from grove.plan.breach import breach_of, terminated_until
 from grove.plan.observed import PodView
-from grove.plan.progress import current_replica, under_way, updating
+from grove.plan.progress import current_replica, replica_of, under_way, updating
 from grove.plan.template import Template
 from grove.runtime.cache import Store
 
@@ -182,8 +182,18 @@ class Router:
                 if group is not None and (counted or (old is not None and new is not None and old.ready != new.ready)):
                     # Its update goes on by the pods: new ones may be ready before a status ever told of the gap.
                     self._wake.scaling_group((podclique.namespace, group), LATER)
+                self._wake_update(podclique)
         if new is not None and not new.owner_uid:
             self._wake.podclique((new.namespace, new.podclique), AT_ONCE)
+
+    def _wake_update(self, podclique: PodClique) -> None:
+        """Wake the set whose update has come to these pods, as it judges by pods whether the replica is done.
+
+        Pods that go and come within a moment need not move the status of their PodClique at all.
+        """
+        template = self._world.set_of(podclique)
+        if template is not None and current_replica(template) == replica_of(podclique) is not None:
+            self._wake_set(podclique, LATER)
 
     def _service_changed(self, old: Child | None, new: Child | None) -> None:
         for child in (new, old):

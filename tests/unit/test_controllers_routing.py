@@ -5,11 +5,12 @@ import pytest
 from grove.api import labels
 from grove.controllers.routing import Router, Wake
 from grove.controllers.world import World
-from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP
+from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET
 from grove.runtime.resources import ResourceType
-from tests.unit.support import Object, Paper, clique, group, pod_set, pod_wire
+from tests.unit.support import NOW, Object, Paper, clique, group, pod_set, pod_wire, stored
 
-PAPER = Paper.of(pod_set(clique("a"), clique("b"), groups=[group("g", ["b"])]))
+SOURCE = pod_set(clique("a"), clique("b"), groups=[group("g", ["b"])], replicas=2)
+PAPER = Paper.of(SOURCE)
 GROUP = PAPER.scaling_groups["web-0-g"].wire
 STANDALONE = PAPER.podcliques["web-0-a"].wire
 MEMBER = PAPER.podcliques["web-0-g-0-b"].wire
@@ -83,3 +84,18 @@ def test_news_without_a_change_of_labels_wake_nobody_else() -> None:
         REPLICA,
         SET,
     }
+
+
+@pytest.mark.parametrize("current", [None, 0, 1])
+def test_a_pod_wakes_the_set_that_judges_the_update_of_its_replica(current: int | None) -> None:
+    """It looks at pods, and the status of a PodClique need not move when pods are back within a moment."""
+    woken = Woken()
+    progress: Object = {"updateStartedAt": NOW}
+    if current is not None:
+        progress["currentlyUpdating"] = [{"replicaIndex": current}]
+    status = {"currentGenerationHash": PAPER.template.generation_hash, "updateProgress": progress}
+    pcs = stored(SOURCE, labels={})
+    woken.by(PODCLIQUESET, {**pcs, "status": status}, 2)
+    woken.by(PODCLIQUE, STANDALONE, 3)
+    pod = pod_wire(PAPER.podcliques["web-0-a"], 0, tpl=PAPER.template, ready=True)
+    assert (SET in woken.by(POD, pod, 4)) == (current == 0)
