@@ -75,7 +75,6 @@ def plan_pods(
     )
     gone = [pod for pod in seen if not pod.active]
     creates: list[Write] = []
-    refilled: set[int] = set()
     waits: list[float] = []
     taken = {pod.name: pod.index for pod in seen}
     left: dict[int, list[PodView]] = {}
@@ -94,11 +93,10 @@ def plan_pods(
         predecessor = _latest(podclique.uid, index, before) or last_occupants.get(index, "")
         name = pod_name(podclique.name, podclique.uid, index, predecessor, taken)
         taken[name] = index
-        refilled.add(index)
         creates.append(Create(POD, prepare(build_pod(podclique, index, name, rank_offset, hold), index)))
     full = len(slots) >= wanted
     leftovers = [
-        pod for pod in gone if pod.finished and not pod.deleting and (full or pod.index in refilled or pod.index < 0)
+        pod for pod in gone if pod.finished and not pod.deleting and (full or pod.index in slots or pod.index < 0)
     ]
     deletes = [_delete(pod, "surplus") for pod in victims] + [_delete(pod, "ended") for pod in leftovers]
     if roll is not None:
