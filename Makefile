@@ -42,14 +42,16 @@ lint: $(READY) ## Check style, types, the floors of the house, and that generate
 	@echo "==> generated files"
 	@$(BIN)/grove crds --check
 	@$(BIN)/grove rules --check -o docs/admission-rules.md
+	@$(BIN)/grove reference --check -o docs/api-reference.md
 
 format: $(READY) ## Format the code and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-crds: $(READY) ## Write crds/ from the models, and docs/admission-rules.md from the rules
+crds: $(READY) ## Write crds/ and the reference pages in docs/ from the code
 	@$(BIN)/grove crds
 	@$(BIN)/grove rules -o docs/admission-rules.md
+	@$(BIN)/grove reference -o docs/api-reference.md
 
 bench: $(READY) ## Measure speed, CPU, memory and API writes
 	@$(BIN)/python -m tests.bench

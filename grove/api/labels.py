@@ -175,12 +175,27 @@ class Reason(StrEnum):
     SUFFICIENT_AVAILABLE_SCALING_GROUP_REPLICAS = "SufficientAvailablePodCliqueScalingGroupReplicas"
     # GangTerminationInProgress
     GANG_TERMINATION_ACTIVE = "GangTerminationActive"
+    MIN_AVAILABLE_REACHED = "MinAvailableReached"
+    GANG_TERMINATION_ENDED = "GangTerminationEnded"
     # StartupReleased
     WAITING_FOR_PARENTS = "WaitingForParents"
     PARENTS_READY = "ParentsReady"
     # Initialized
     POD_GANG_PODS_CREATION_PENDING = "PodGangPodsCreationPending"
     POD_GANG_PODS_CREATED = "PodGangPodsCreated"
+    # Scheduled, Ready
+    MINIMUM_PLACED = "MinimumPlaced"
+    MINIMUM_READY = "MinimumReady"
+    WAITING = "Waiting"
+    WAITING_FOR_BASE_GANG = "WaitingForBaseGang"
+    SCHEDULING_GATED = "SchedulingGated"
+    UNSCHEDULABLE = "Unschedulable"
+    # GangGuaranteed
+    COMPOSITE_POD_GROUP = "CompositePodGroup"
+    POD_GROUP = "PodGroup"
+    NO_GANG_SCHEDULING = "NoGangScheduling"
+    NO_PROFILE = "NoProfile"
+    PODS_OUTSIDE_GROUPS = "PodsOutsideGroups"
     # SchedulerTopologyDrift
     IN_SYNC = "InSync"
     DRIFT = "Drift"
@@ -220,6 +235,12 @@ class EventReason(StrEnum):
     UPDATE_FINISHED = "UpdateFinished"
     REPLICA_DELETE_SUCCESSFUL = "PodCliqueSetReplicaDeleteSuccessful"
     REPLICA_DELETE_FAILED = "PodCliqueSetReplicaDeleteFailed"
+    PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
+    POD_GANG_PENDING = "PodGangPending"
+    POD_GANG_UNHEALTHY = "PodGangUnhealthy"
+    NO_GANG_GUARANTEE = "NoGangGuarantee"
+    INVALID_SPEC = "InvalidSpec"
+    SCHEDULER_UNAVAILABLE = "SchedulerUnavailable"
     COMPUTE_DOMAIN_CREATE_SUCCESSFUL = "ComputeDomainCreateSuccessful"
     COMPUTE_DOMAIN_CREATE_FAILED = "ComputeDomainCreateFailed"
     COMPUTE_DOMAIN_DELETE_SUCCESSFUL = "ComputeDomainDeleteSuccessful"

@@ -11,6 +11,7 @@ COMMANDS: Final = {
     "operator": ("grove.cli.operator:operator", "Run the operator."),
     "plan": ("grove.cli.plan:plan", "Show everything that PodCliqueSets would become, without a cluster."),
     "rules": ("grove.cli.rules:rules", "Print the rules of admission."),
+    "reference": ("grove.cli.reference:reference", "Print the reference of all fields, labels, conditions and events."),
     "crds": ("grove.cli.crds:crds", "Write the CustomResourceDefinitions."),
     "webhooks": ("grove.cli.webhooks:webhooks", "Write the webhook configurations."),
     "cluster": ("grove.cli.cluster:cluster", "Run a Kubernetes cluster on this machine."),

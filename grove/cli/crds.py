@@ -12,6 +12,7 @@ import click
 
 from grove.api import crd, kubernetes
 from grove.api.openapi import structural
+from grove.cli.generated import check_option, deliver_files
 
 
 @click.command()
@@ -24,9 +25,7 @@ from grove.api.openapi import structural
     metavar="DIR",
     help="The folder to write to, or to check.",
 )
-@click.option(
-    "--check", is_flag=True, help="Write nothing; exit with 1 when a file differs from what would be written."
-)
+@check_option
 @click.option(
     "--refresh-kubernetes-schemas",
     is_flag=True,
@@ -47,25 +46,8 @@ def crds(output: Path, check: bool, refresh_kubernetes_schemas: bool, apply: boo
         return
     if refresh_kubernetes_schemas:
         _refresh(kubeconfig)
-    manifests = crd.manifests()
-    if check:
-        _check(output, manifests)
-    else:
-        _write(output, manifests)
-
-
-def _check(folder: Path, manifests: dict[str, str]) -> None:
-    present = {path.name for path in folder.glob("*.yaml")}
-    problems = [f"{folder / name} is missing" for name in sorted(manifests.keys() - present)]
-    problems += [f"{folder / name} is not one of Grove's" for name in sorted(present - manifests.keys())]
-    problems += [
-        f"{folder / name} differs from the models"
-        for name in sorted(manifests.keys() & present)
-        if (folder / name).read_text(encoding="utf-8") != manifests[name]
-    ]
-    if problems:
-        raise click.ClickException("\n".join([*problems, f"Run `grove crds -o {folder}` and commit the result."]))
-    click.echo(f"{folder}: {len(manifests)} CustomResourceDefinitions are up to date")
+    files = {output / name: text for name, text in crd.manifests().items()}
+    deliver_files(files, check=check, strangers=sorted({*output.glob("*.yaml")} - files.keys()))
 
 
 def _apply(kubeconfig: Path | None) -> None:
@@ -82,16 +64,6 @@ def _apply(kubeconfig: Path | None) -> None:
             click.echo(f"{name}: applied")
     except (kopf.LoginError, ApiError, aiohttp.ClientError, OSError) as exc:
         raise click.ClickException(f"cannot apply the CustomResourceDefinitions: {exc}") from exc
-
-
-def _write(folder: Path, manifests: dict[str, str]) -> None:
-    for name, text in manifests.items():
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text, encoding="utf-8")
-        except OSError as exc:
-            raise click.ClickException(f"cannot write {folder / name}: {exc.strerror}") from exc
-        click.echo(f"{folder / name}: {len(text.encode()) / 1024:.0f} KiB")
 
 
 def _refresh(kubeconfig: Path | None) -> None:

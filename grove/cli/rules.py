@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from grove.admission.registry import BINDING_RULES, PODCLIQUESET_RULES, Rule
+from grove.cli.generated import deliver, file_options
 
 _HEAD: Final = """# Rules of admission
 
@@ -20,21 +21,10 @@ with the field, its value and what would be right. How the webhooks are run is i
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write to.")
-@click.option("--check", is_flag=True, help="Write nothing; exit with 1 when the file says something else.")
+@file_options
 def rules(output: Path | None, check: bool) -> None:
     """Print what admission asks of PodCliqueSets and ClusterTopologyBindings, as Markdown."""
-    text = document()
-    if check and output is None:
-        raise click.UsageError("--check needs a file: --output FILE")
-    if output is None:
-        click.echo(text, nl=False)
-    elif not check:
-        output.write_text(text, encoding="utf-8")
-    elif not output.exists() or output.read_text(encoding="utf-8") != text:
-        raise click.ClickException(f"{output} is not what `grove rules` writes: run `grove rules -o {output}`")
-    else:
-        click.echo(f"{output}: {len(PODCLIQUESET_RULES) + len(BINDING_RULES)} rules are up to date")
+    deliver(document(), output, check=check)
 
 
 def document() -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 import yaml
 
+from grove.cli.generated import deliver, file_options
 from grove.webhooks.configurations import manifests
 
 _HEAD = "# Written by `grove webhooks`; `grove webhooks --help` tells what can be chosen.\n"
@@ -30,8 +31,7 @@ _HEAD = "# Written by `grove webhooks`; `grove webhooks --help` tells what can b
     metavar="USER",
     help="User that may change managed objects and is not asked about, such as the operator itself. Repeatable.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write to.")
-@click.option("--check", is_flag=True, help="Write nothing; exit with 1 when the file says something else.")
+@file_options
 def webhooks(
     namespace: str, url: str | None, authorizer: bool, exempt: tuple[str, ...], output: Path | None, check: bool
 ) -> None:
@@ -40,12 +40,4 @@ def webhooks(
     They have no caBundle: a running operator fills that in.
     """
     made = manifests(namespace=namespace, url=url or "", protect=authorizer, exempt=exempt)
-    text = _HEAD + yaml.safe_dump_all(made, sort_keys=False)
-    if check and output is None:
-        raise click.UsageError("--check needs a file: --output FILE")
-    if output is None:
-        click.echo(text, nl=False)
-    elif not check:
-        output.write_text(text, encoding="utf-8")
-    elif not output.exists() or output.read_text(encoding="utf-8") != text:
-        raise click.ClickException(f"{output} is not what `grove webhooks` writes: run it again without --check")
+    deliver(_HEAD + yaml.safe_dump_all(made, sort_keys=False), output, check=check)

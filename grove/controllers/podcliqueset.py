@@ -99,6 +99,7 @@ class PodCliqueSetReconciler:
         shown = {error.get("description") for error in (template.pcs.wire.get("status") or {}).get("lastErrors") or ()}
         for error in errors[:5]:
             if error.description not in shown:
-                reason = "SchedulerUnavailable" if error.code == SCHEDULER_UNAVAILABLE else "InvalidSpec"
+                unavailable = error.code == SCHEDULER_UNAVAILABLE
+                reason = EventReason.SCHEDULER_UNAVAILABLE if unavailable else EventReason.INVALID_SPEC
                 self._actor.event(PODCLIQUESET, template.pcs.wire, "Warning", reason, error.description)
         return errors

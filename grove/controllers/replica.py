@@ -122,7 +122,7 @@ class ReplicaReconciler:
                 statuses.append(Patch(PODGANG, gang.namespace, name, body, "status", gang.uid))
                 lost = lost_guarantee(gang.wire.get("status") or {}, plan.status.status)
                 if lost and replica == 0 and not plan.state.gang.base:  # one event speaks for all gangs of a set
-                    self._actor.event(*regarding, "Warning", "NoGangGuarantee", lost)
+                    self._actor.event(*regarding, "Warning", EventReason.NO_GANG_GUARANTEE, lost)
         done = await self._actor.act(regarding, statuses)
         broken |= {failure.name for failure in done.failures}
         outcome.add(done)

@@ -20,7 +20,6 @@ from grove.api.podclique import PodClique
 from grove.plan.conditions import Want, find, is_true, merged
 from grove.plan.observed import PodView
 
-_REACHED = "MinAvailableReached"
 _ARMED = "the gang is terminated once the PodClique has been below minAvailable for terminationDelay"
 
 
@@ -111,7 +110,7 @@ def breach_conditions(
         termination = find(live, kind)
         return [breach, Want(kind, True, termination.get("reason", ""), termination.get("message", ""))]
     if scheduled >= minimum or find(live, kind):
-        return [breach, Want(kind, False, _REACHED, _ARMED)]
+        return [breach, Want(kind, False, Reason.MIN_AVAILABLE_REACHED, _ARMED)]
     return [breach]
 
 

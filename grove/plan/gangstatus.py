@@ -11,24 +11,12 @@ from typing import Any
 
 from grove.api import labels
 from grove.api.durations import format_duration
-from grove.api.labels import ConditionType, Reason
+from grove.api.labels import ConditionType, EventReason, Reason
 from grove.api.podgang import PodGangPhase
 from grove.plan.breach import Breach, breach_of, epoch, rfc3339, termination_message
 from grove.plan.conditions import Want, find, is_true, merged
 from grove.plan.gangs import GangState, GroupState
 from grove.plan.placement import Placement
-
-PENDING_EVENT = "PodGangPending"
-UNHEALTHY_EVENT = "PodGangUnhealthy"
-
-# Reasons of conditions that the reference has no word for
-_MINIMUM_PLACED = "MinimumPlaced"
-_MINIMUM_READY = "MinimumReady"
-_WAITING = "Waiting"
-_WAITING_FOR_BASE_GANG = "WaitingForBaseGang"
-_SCHEDULING_GATED = "SchedulingGated"
-_UNSCHEDULABLE = "Unschedulable"
-_GANG_TERMINATION_ENDED = "GangTerminationEnded"
 
 _NAMED = 5  # groups named in one message; the rest is counted
 _QUOTE = 400  # characters of what others say
@@ -123,7 +111,7 @@ def _scheduled(state: GangState, initialized: bool, around: Surroundings, live: 
     if not initialized:
         return Want(kind, False, Reason.POD_GANG_PODS_CREATION_PENDING, _not_created(state))
     if state.scheduled:
-        return Want(kind, True, _MINIMUM_PLACED, "every group has its minimum of scheduled pods")
+        return Want(kind, True, Reason.MINIMUM_PLACED, "every group has its minimum of scheduled pods")
     lacking = [group for group in state.groups if group.scheduled < group.member.min_replicas]
     missing = _shortfall(lacking, [g.scheduled for g in lacking], [g.member.min_replicas for g in lacking])
     text = f"waiting for scheduled pods: {missing}"
@@ -138,7 +126,7 @@ def _cause(lacking: Sequence[GroupState], around: Surroundings) -> tuple[str, st
     """Reason and explanation of what keeps groups from their minimum; the explanation is "" when nobody knows yet."""
     waiting = [(group, pod) for group in lacking for pod in group.pods if not pod.scheduled]
     if around.base is not None and not around.base.scheduled and any(pod.gated for _, pod in waiting):
-        return _WAITING_FOR_BASE_GANG, f"its base gang {around.base.gang.name} is not scheduled"
+        return Reason.WAITING_FOR_BASE_GANG, f"its base gang {around.base.gang.name} is not scheduled"
     held: dict[tuple[str, str], int] = {}
     for group, pod in waiting:
         for gate in pod.gates:
@@ -148,19 +136,19 @@ def _cause(lacking: Sequence[GroupState], around: Surroundings) -> tuple[str, st
         names = [
             f"scheduling gate {gate} holds {count} of {name}" for (gate, name), count in list(held.items())[:_NAMED]
         ]
-        return _SCHEDULING_GATED, ", ".join(names)
+        return Reason.SCHEDULING_GATED, ", ".join(names)
     if around.placement.reason:
-        return _UNSCHEDULABLE, f"the scheduler says: {_short(around.placement.reason)}"
+        return Reason.UNSCHEDULABLE, f"the scheduler says: {_short(around.placement.reason)}"
     said = next((pod.refusal for _, pod in waiting if pod.refusal), "")
-    return (_UNSCHEDULABLE, f"the scheduler says: {_short(said)}") if said else (_WAITING, "")
+    return (Reason.UNSCHEDULABLE, f"the scheduler says: {_short(said)}") if said else (Reason.WAITING, "")
 
 
 def _ready(state: GangState, ready: bool) -> Want:
     if ready:
-        return Want(ConditionType.READY, True, _MINIMUM_READY, "every group has its minimum of ready pods")
+        return Want(ConditionType.READY, True, Reason.MINIMUM_READY, "every group has its minimum of ready pods")
     missing = _shortfall(state.groups, [g.ready for g in state.groups], [g.member.min_replicas for g in state.groups])
     text = f"waiting for ready pods: {missing or 'the gang is not scheduled'}"
-    return Want(ConditionType.READY, False, _WAITING, text)
+    return Want(ConditionType.READY, False, Reason.WAITING, text)
 
 
 def _unhealthy(state: GangState, due: Mapping[str, Due]) -> Want:
@@ -191,8 +179,8 @@ def _disruption(state: GangState, live: Mapping[str, Any]) -> list[Want]:
     texts = [text for group in state.groups if group.live and (text := termination_message(group.live))]
     if texts:
         return [Want(kind, True, Reason.GANG_TERMINATION_ACTIVE, texts[0])]
-    if live.get("reason") in (Reason.GANG_TERMINATION_ACTIVE, _GANG_TERMINATION_ENDED):
-        return [Want(kind, False, _GANG_TERMINATION_ENDED, "the gang has its minimum again")]
+    if live.get("reason") in (Reason.GANG_TERMINATION_ACTIVE, Reason.GANG_TERMINATION_ENDED):
+        return [Want(kind, False, Reason.GANG_TERMINATION_ENDED, "the gang has its minimum again")]
     return []
 
 
@@ -202,11 +190,11 @@ def _pending_news(state: GangState, live: Sequence[Mapping[str, Any]], want: Wan
     For a gang that waits for its base gang the reasons of that are told, not its own.
     """
     cause = _cause_in(want.message)
-    if want.status or not cause or want.reason == _WAITING_FOR_BASE_GANG:
+    if want.status or not cause or want.reason == Reason.WAITING_FOR_BASE_GANG:
         return None
     before = find(live, ConditionType.SCHEDULED)
     same = before.get("reason") == want.reason and _blurred(_cause_in(before.get("message") or "")) == _blurred(cause)
-    return None if same else Notice(PENDING_EVENT, f"PodGang {state.gang.name} is {want.message}")
+    return None if same else Notice(EventReason.POD_GANG_PENDING, f"PodGang {state.gang.name} is {want.message}")
 
 
 def _unhealthy_news(
@@ -219,7 +207,7 @@ def _unhealthy_news(
     if find(live, ConditionType.UNHEALTHY).get("message") == want.message:
         return None
     left = format_duration(max(due[worst[0].member.podclique].at - epoch(now), 0.0))
-    return Notice(UNHEALTHY_EVENT, f"PodGang {state.gang.name}: {want.message}, in {left}")
+    return Notice(EventReason.POD_GANG_UNHEALTHY, f"PodGang {state.gang.name}: {want.message}, in {left}")
 
 
 def _shortfall(groups: Sequence[GroupState], have: Sequence[int], need: Sequence[int]) -> str:

@@ -96,7 +96,7 @@ def news(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str,
     if ended:
         told.append(("Normal", EventReason.UPDATE_FINISHED, _message(after) or "The update has ended"))
     if _reason(after) == Reason.PROGRESS_DEADLINE_EXCEEDED != _reason(before):
-        told.append(("Warning", Reason.PROGRESS_DEADLINE_EXCEEDED, _message(after)))
+        told.append(("Warning", EventReason.PROGRESS_DEADLINE_EXCEEDED, _message(after)))
     return told
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from grove.admission.fields import Field, Finding
-from grove.api.labels import ConditionType
+from grove.api.labels import ConditionType, Reason
 from grove.api.podclique import PodClique
 from grove.api.podgang import PodGang
 from grove.plan.conditions import Want
@@ -159,4 +159,4 @@ class UnknownBackend(Backend):
     def placement(self, gang: GangView) -> Placement:
         """Nobody here knows what that scheduler does."""
         text = f"the operator's configuration has no profile for the scheduler {self.name}"
-        return Placement(conditions=(Want(ConditionType.GANG_GUARANTEED, None, "NoProfile", text),))
+        return Placement(conditions=(Want(ConditionType.GANG_GUARANTEED, None, Reason.NO_PROFILE, text),))

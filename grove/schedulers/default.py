@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from grove.admission.fields import Field, Finding, cliques
-from grove.api.labels import ConditionType
+from grove.api.labels import ConditionType, Reason
 from grove.plan.conditions import Want
 from grove.plan.placement import Placement
 from grove.plan.podclique import clique_of
@@ -83,7 +83,7 @@ class DefaultScheduler(Backend):
         naming, problem = self._naming(gang.template, gang.cluster)
         if naming is None:
             text = f"pods are placed one by one: {problem}"
-            return Placement(conditions=(Want(ConditionType.GANG_GUARANTEED, False, "NoGangScheduling", text),))
+            return Placement(conditions=(Want(ConditionType.GANG_GUARANTEED, False, Reason.NO_GANG_SCHEDULING, text),))
         return Placement(reason=_refusal(gang), conditions=(_guarantee(gang, naming),))
 
     def _offered(self, cluster: Cluster) -> Tier:
@@ -116,7 +116,7 @@ def _guarantee(gang: GangView, naming: Naming) -> Want:
     )
     if outside:
         text = f"{outside} pods were made before the gang's present groups; their successors will be in them"
-        return Want(ConditionType.GANG_GUARANTEED, False, "PodsOutsideGroups", text)
+        return Want(ConditionType.GANG_GUARANTEED, False, Reason.PODS_OUTSIDE_GROUPS, text)
     text = "the minimum of all groups is placed together or not at all"
     return Want(ConditionType.GANG_GUARANTEED, True, naming.tier.value, text)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from grove.api.labels import ConditionType
+from grove.api.labels import ConditionType, Reason
 from grove.api.podgang import PodGang
 from grove.plan.conditions import Want
 from grove.plan.diff import covers, replacement
@@ -61,9 +61,9 @@ def joins(gang: GangView, podgroup: str, membership: Callable[[str, str], Member
 def guarantee(trouble: str) -> Want:
     """The condition that says whether a gang is placed together or not at all; `trouble` is why it has no PodGroup."""
     if trouble:
-        return Want(ConditionType.GANG_GUARANTEED, False, "NoGangScheduling", f"there is no PodGroup: {trouble}")
+        return Want(ConditionType.GANG_GUARANTEED, False, Reason.NO_GANG_SCHEDULING, f"there is no PodGroup: {trouble}")
     text = "the minimum of all groups is placed together or not at all"
-    return Want(ConditionType.GANG_GUARANTEED, True, "PodGroup", text)
+    return Want(ConditionType.GANG_GUARANTEED, True, Reason.POD_GROUP, text)
 
 
 def pod_names(gang: GangView) -> frozenset[str]:

@@ -89,7 +89,10 @@ ENUMERATIONS: dict[type[StrEnum], str] = {
         UpdateFinished OnDelete UpdateInProgress
         ScheduledReplicasBelowMinAvailable InsufficientReadyPods SufficientReadyPods
         InsufficientAvailablePodCliqueScalingGroupReplicas SufficientAvailablePodCliqueScalingGroupReplicas
-        GangTerminationActive WaitingForParents ParentsReady PodGangPodsCreationPending PodGangPodsCreated
+        GangTerminationActive MinAvailableReached GangTerminationEnded WaitingForParents ParentsReady
+        PodGangPodsCreationPending PodGangPodsCreated
+        MinimumPlaced MinimumReady Waiting WaitingForBaseGang SchedulingGated Unschedulable
+        CompositePodGroup PodGroup NoGangScheduling NoProfile PodsOutsideGroups
         InSync Drift TopologyNotFound
     """,
     labels.EventReason: """
@@ -102,6 +105,7 @@ ENUMERATIONS: dict[type[StrEnum], str] = {
         PodGangCreateOrUpdateSuccessful PodGangCreateOrUpdateFailed PodGangDeleteSuccessful PodGangDeleteFailed
         UpdateStarted ReplicaUpdateStarted UpdateFinished
         PodCliqueSetReplicaDeleteSuccessful PodCliqueSetReplicaDeleteFailed
+        ProgressDeadlineExceeded PodGangPending PodGangUnhealthy NoGangGuarantee InvalidSpec SchedulerUnavailable
         ComputeDomainCreateSuccessful ComputeDomainCreateFailed ComputeDomainDeleteSuccessful
         ComputeDomainDeleteFailed KAIBackendMappingFailed VolcanoCapabilityUnavailable
         TopologyInSync TopologyDriftDetected

@@ -221,7 +221,7 @@ def test_the_text_says_what_the_definition_says() -> None:
 def test_the_files_in_the_repository_are_the_output() -> None:
     result = CliRunner().invoke(crds, ["--check", "-o", str(ROOT / "crds")])
     assert result.exit_code == 0, result.output
-    assert "5 CustomResourceDefinitions are up to date" in result.output
+    assert result.output.count("up to date") == 5
 
 
 def test_the_output_does_not_depend_on_hash_order() -> None:
@@ -267,9 +267,9 @@ def test_check_names_every_difference_and_changes_nothing(tmp_path: Path) -> Non
     result = CliRunner().invoke(crds, ["--check", "-o", str(tmp_path)])
     assert result.exit_code == 1
     assert "grove.io_podcliques.yaml is missing" in result.output
-    assert "grove.io_podcliquesets.yaml differs from the models" in result.output
+    assert "grove.io_podcliquesets.yaml differs from what the code says" in result.output
     assert "grove.io_others.yaml is not one of Grove's" in result.output
-    assert f"Run `grove crds -o {tmp_path}`" in result.output
+    assert "Run the same without --check" in result.output
     assert (tmp_path / "grove.io_podcliquesets.yaml").read_text(encoding="utf-8") == "old"
 
 
