@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -20,6 +21,10 @@ COMMANDS: Final = {
 """Where each subcommand is, as `module:attribute`, and what it does."""
 
 
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What writing fails with when the disk, the quota or the device is the cause, and no mistake of ours."""
+
+
 class LazyGroup(click.Group):
     """A group that imports a subcommand only to run it or to show its own help."""
 
@@ -33,6 +38,14 @@ class LazyGroup(click.Group):
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command), f"{cmd_name} is no command"
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            raise click.ClickException(f"the output could not be written: {error.strerror}") from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -17,7 +17,7 @@ DEAD_PEER_SECONDS = 25
 
 # Every TLS connection of asyncio holds a buffer of this size, 256 KB by default, though a TLS record has 16 KB at most.
 # With thirty connections that was a tenth of the process's memory.
-SSLProtocol.max_size = 2**16
+SSLProtocol.max_size = 2**14
 
 
 def keepalive_socket(addr_info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:

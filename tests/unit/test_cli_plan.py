@@ -386,6 +386,19 @@ def test_a_reader_that_stops_early_is_no_error() -> None:
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize("output", ["tree", "yaml", "json"])
+def test_a_full_disk_is_said_in_one_sentence(output: str) -> None:
+    """Linux' /dev/full refuses every write as a full disk does."""
+    form = [] if output == "tree" else ["-o", output]
+    command = [sys.executable, "-m", "grove", "plan", "-f", "samples/simple/simple1.yaml", *form]
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (result.returncode, result.stderr) == (
+        1,
+        "Error: the output could not be written: No space left on device\n",
+    )
+
+
 HEAVY = "{'kopf', 'aiohttp', 'asyncio'}"
 
 
