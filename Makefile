@@ -9,7 +9,7 @@ PYTHON ?=
 PYTHONS = $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
 
 .NOTPARALLEL:
-.PHONY: help demo test test-unit test-cluster test-node lint format crds bench cluster-up cluster-down lock clean
+.PHONY: help demo test test-unit test-cluster test-node test-node-needs lint format crds bench cluster-up cluster-down lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ test-cluster: $(READY) ## Run the tests against a real Kubernetes of this machin
 test-node: $(READY) ## Run the tests that need real containers (Linux, root, Debian's containerd)
 	@echo "==> tests with real containers"
 	@$(BIN)/python -m pytest tests/node
+
+test-node-needs: $(READY)
+	@$(BIN)/python -m tests.node
 
 lint: $(READY) ## Check style, types, the floors of the house, and that generated files are up to date
 	@echo "==> ruff"

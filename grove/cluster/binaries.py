@@ -50,7 +50,8 @@ HELM = Tool("helm", "helm", "helm.sh/helm/v3/cmd/helm")
 """Not part of a cluster; the tests of the chart need it. It has a cache folder of its own."""
 
 KUBELET = Tool("kubelet", "kubelet", "k8s.io/kubernetes/cmd/kubelet")
-"""Not part of a cluster, whose nodes are fake; the tests with real containers need it."""
+KUBE_PROXY = Tool("kube-proxy", "kubelet", "k8s.io/kubernetes/cmd/kube-proxy")
+"""Not parts of a cluster, whose nodes are fake; the tests with real containers need them."""
 
 
 def kubernetes_version() -> str:

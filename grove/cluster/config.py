@@ -22,6 +22,10 @@ _PORTS = (
     "kwokControllerPort",
 )
 
+# A network reserved for measurements, which no machine is in. Its first address is the API server's own Service.
+_SERVICES = "198.18.0.0/16"
+_APISERVER_SERVICE = "198.18.0.1"
+
 # Gangs of the stock scheduler: Workload and PodGroup (v1beta1), CompositePodGroup (v1alpha3).
 _GANG_APIS = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
 _GANG_FEATURES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
@@ -31,7 +35,7 @@ _EXTRA_ARGUMENTS = {
     "etcd": {"unsafe-no-fsync": "true"},
     # By default the API server looks for the address of the default route and does not start without one. Nothing
     # here connects to what it advertises, but it may not be a loopback address. This one is reserved for examples.
-    "kube-apiserver": {"advertise-address": "192.0.2.1"},
+    "kube-apiserver": {"advertise-address": "192.0.2.1", "service-cluster-ip-range": _SERVICES},
     # There is one of each. With an election a restarted one would wait for its predecessor's lease to run out.
     "kube-controller-manager": {"leader-elect": "false", "horizontal-pod-autoscaler-sync-period": "2s"},
     "kube-scheduler": {"leader-elect": "false"},
@@ -83,6 +87,7 @@ def kwokctl_config(
         "disableQPSLimits": True,
         "kubeRuntimeConfig": _GANG_APIS,
         "kubeFeatureGates": _GANG_FEATURES,
+        "kubeApiserverCertSANs": [_APISERVER_SERVICE],
         "etcdBinary": str(programs["etcd"]),
         "kubeApiserverBinary": str(programs["kube-apiserver"]),
         "kubeControllerManagerBinary": str(programs["kube-controller-manager"]),

@@ -11,7 +11,7 @@ import pytest
 from grove.cluster import binaries
 from tests.cluster.conftest import crds, namespace, operator, pytest_runtest_makereport, workspace
 from tests.cluster.harness import Harness, running_cluster
-from tests.node.node import Node, missing, running_node
+from tests.node.node import APISERVER_FLAGS, Node, find_or_build, missing, running_node
 
 __all__ = ["crds", "namespace", "operator", "pytest_runtest_makereport", "workspace"]
 
@@ -26,13 +26,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     capture = session.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
         binaries.find_or_build()
-        binaries.find_or_build(tools=(binaries.KUBELET,))
+        binaries.find_or_build(tools=(binaries.HELM,))
+        find_or_build()
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     """A cluster without fake nodes."""
-    with running_cluster(tmp_path_factory.mktemp("cluster"), 0) as harness:
+    with running_cluster(tmp_path_factory.mktemp("cluster"), 0, apiserver_flags=APISERVER_FLAGS) as harness:
         yield harness
 
 

@@ -1,7 +1,7 @@
-"""A node with real containers: Debian's containerd and a real kubelet, in a cluster of the embedded control plane.
+"""A node with real containers: Debian's containerd, a real kubelet and kube-proxy, in an embedded control plane.
 
-Everything lives in one folder and is gone with `remove`: processes, containers, mounts, the bridge; the kernel's
-settings are as before. Pods have addresses among themselves; there is neither DNS nor a route to Services.
+Everything lives in one folder and is gone with `remove`: processes, containers, mounts, the bridge, the rules of
+kube-proxy; the kernel's settings are as before. Pods reach each other, the API server and Services; there is no DNS.
 """
 
 import contextlib
@@ -29,7 +29,10 @@ _CNI = Path("/usr/lib/cni")
 _CNI_RESULTS = Path("/var/lib/cni/results")
 _KERNEL = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward")
 """Settings that a kubelet or a network plugin changes."""
-_PROGRAMS = {"containerd": "containerd", "ctr": "containerd", "runc": "runc", "ip": "iproute2"}
+_PROGRAMS = {"containerd": "containerd", "ctr": "containerd", "runc": "runc", "ip": "iproute2", "nft": "nftables"}
+
+APISERVER_FLAGS = {"bind-address": "0.0.0.0", "advertise-address": _ADDRESS}
+"""An API server that pods reach, as they reach the node."""
 
 # Takes the node down when its standard input ends, which it does however the test run ends: even by kill -9.
 _GUARD = """
@@ -38,6 +41,11 @@ from tests.node.node import remove
 sys.stdin.read()
 remove(pathlib.Path(sys.argv[1]))
 """
+
+
+def find_or_build() -> dict[str, Path]:
+    """The programs of a node that are built, by name."""
+    return binaries.find_or_build(tools=(binaries.KUBELET, binaries.KUBE_PROXY))
 
 
 def missing() -> str:
@@ -93,8 +101,8 @@ class Node:
         self._cluster.stop("kwok-controller")
         for name in ("bin", "cni", "images", "kubelet", "logs"):
             (self._folder / name).mkdir(parents=True)
-        kubelet = binaries.find_or_build(tools=(binaries.KUBELET,))["kubelet"]
-        for name, path in (("kubelet", kubelet), ("containerd", Path(shutil.which("containerd") or ""))):
+        programs = {**find_or_build(), "containerd": Path(shutil.which("containerd") or "")}
+        for name, path in programs.items():
             (self._bin / name).symlink_to(path)  # a process is known by the path it was started with
         for setting in _KERNEL:
             copy = self._folder / "kernel" / setting
@@ -104,6 +112,7 @@ class Node:
         self._start_containerd()
         self._import_images()
         self._start_kubelet()
+        self._start_kube_proxy()
         wait(self._is_ready, 120, f"node {NAME} is Ready")
 
     def log(self, pod: dict[str, object], container: str) -> list[str]:
@@ -126,8 +135,9 @@ class Node:
     def _start_containerd(self) -> None:
         conflist = f"""
 {{"cniVersion": "0.4.0", "name": "grove", "plugins": [
-  {{"type": "bridge", "bridge": "{_BRIDGE}", "ipMasq": false,
-    "ipam": {{"type": "host-local", "dataDir": "{self._folder}/ipam", "ranges": [[{{"subnet": "{_SUBNET}"}}]]}}}}]}}
+  {{"type": "bridge", "bridge": "{_BRIDGE}", "isGateway": true, "hairpinMode": true, "ipMasq": false,
+    "ipam": {{"type": "host-local", "dataDir": "{self._folder}/ipam", "routes": [{{"dst": "0.0.0.0/0"}}],
+              "ranges": [[{{"subnet": "{_SUBNET}", "gateway": "{_ADDRESS}"}}]]}}}}]}}
 """
         (self._folder / "cni" / "10-grove.conflist").write_text(conflist)
         # Without restrict_oom_score_adj sandboxes do not start where root may not lower it, as in some containers.
@@ -197,6 +207,23 @@ syncFrequency: 10s
         )
         processes.start(command, self._folder / "logs" / "kubelet.log")
 
+    def _start_kube_proxy(self) -> None:
+        (self._folder / "kube-proxy.yaml").write_text(f"""
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+mode: nftables
+clientConnection: {{kubeconfig: {self._cluster.kubeconfig}}}
+clusterCIDR: {_SUBNET}
+hostnameOverride: {NAME}
+healthzBindAddress: ""
+metricsBindAddress: 127.0.0.1:0
+nodePortAddresses: [primary]
+conntrack: {{maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s, udpTimeout: 0s,
+            udpStreamTimeout: 0s}}
+""")
+        command = (str(self._bin / "kube-proxy"), f"--config={self._folder}/kube-proxy.yaml")
+        processes.start(command, self._folder / "logs" / "kube-proxy.log")
+
     def _is_ready(self) -> bool:
         if "kubelet" not in processes.running(self._bin).values():
             raise RuntimeError(f"the kubelet ended:\n{(self._folder / 'logs' / 'kubelet.log').read_text()[-3000:]}")
@@ -211,7 +238,9 @@ syncFrequency: 10s
 
 def remove(folder: Path) -> None:
     """Stop the node in `folder` and leave nothing of it: processes, containers, mounts, the bridge, files."""
-    processes.stop(folder / "bin", ["kubelet"])
+    processes.stop(folder / "bin", ["kubelet", "kube-proxy"])
+    for family in ("ip", "ip6"):
+        subprocess.run(["nft", "delete", "table", family, "kube-proxy"], check=False, capture_output=True)
     if "containerd" in processes.running(folder / "bin").values():
         _end_containers(folder)
         processes.stop(folder / "bin", ["containerd"])

@@ -12,7 +12,7 @@ from tests.cluster.workspace import Object, Workspace, condition, is_ready
 from tests.node.node import MAIN_IMAGE, PYTHON_IMAGE, Node
 
 IN_ORDER: Object = {"cliqueStartupType": "CliqueStartupTypeInOrder"}
-READY_WHEN_TOLD = {"exec": {"command": ["test", "-f", "/tmp/ready"]}, "periodSeconds": 1}
+READY_WHEN_TOLD = {"exec": {"command": ["test", "-f", "/tmp/ready"]}, "periodSeconds": 1, "timeoutSeconds": 60}
 
 RESTRICTED: Object = {
     "allowPrivilegeEscalation": False,
@@ -34,6 +34,11 @@ def slow(seconds: int) -> Object:
     return main(f"(sleep {seconds}; touch /tmp/ready; sleep 3600)", readinessProbe=READY_WHEN_TOLD)
 
 
+def told() -> Object:
+    """A main container that is ready once `let_be_ready` says so."""
+    return main(readinessProbe=READY_WHEN_TOLD)
+
+
 def role(name: str, replicas: int, minimum: int, *containers: Object, **pod_spec: Any) -> Object:
     return clique(name, replicas, minimum, podSpec={"containers": list(containers) or [main()], **pod_spec})
 
@@ -48,16 +53,16 @@ def init_status(pod: Object) -> Object:
     return dict(found[0]) if found else {}
 
 
-def is_waiting(pod: Object) -> bool:
-    return "running" in init_status(pod).get("state", {})
+def waiting_pods(workspace: Workspace, node: Node, podclique: str, count: int = 1) -> list[Object]:
+    """The pods of a PodClique, once their init containers run and have said what they wait for."""
 
+    def look() -> list[Object]:
+        pods = workspace.clique_pods(podclique)
+        assert len(pods) == count
+        assert all("running" in init_status(pod).get("state", {}) and node.log(pod, "grove-initc") for pod in pods)
+        return pods
 
-def waiting_pod(workspace: Workspace, podclique: str) -> Object:
-    """A pod whose init container runs."""
-    waiting = workspace.wait(
-        lambda: [pod for pod in workspace.clique_pods(podclique) if is_waiting(pod)], f"a pod of {podclique} waits", 120
-    )
-    return waiting[0]
+    return workspace.wait(look, f"the pods of {podclique} wait", 180)
 
 
 def check_started_after(parents: list[Object], children: list[Object], minimum: int) -> None:
@@ -71,27 +76,28 @@ def check_started_after(parents: list[Object], children: list[Object], minimum: 
 
 
 def test_containers_start_in_order(workspace: Workspace, node: Node) -> None:
-    cliques = [role("a", 2, 2, slow(3)), role("b", 2, 1, slow(2)), role("c", 1, 1)]
+    cliques = [role("a", 2, 2, told()), role("b", 2, 1, told()), role("c", 1, 1)]
     workspace.create("pcs", podcliqueset("s", *cliques, **IN_ORDER))
-    pods = workspace.settled("s", 5, timeout=180)
+    for name, count in (("b", 2), ("c", 1)):
+        waiting_pods(workspace, node, f"s-0-{name}", count)
+    for name in "ab":
+        for pod in workspace.clique_pods(f"s-0-{name}"):
+            let_be_ready(workspace, node, pod)
+    workspace.settled("s", 5, timeout=180)
     a, b, c = (workspace.clique_pods(f"s-0-{name}") for name in "abc")
     check_started_after(a, b, 2)
     check_started_after(b, c, 1)
-    logs = [node.log(pod, "grove-initc") for pod in (*b, *c)]
-    for lines, text in zip(
-        logs, [*2 * ["waiting for a (at least 2 ready)"], "waiting for b (at least 1 ready)"], strict=True
-    ):
-        assert lines[0] == text
-        assert lines[-1] == "released"
-    assert len(pods) == 5
+    for pods, text in ((b, "waiting for a (at least 2 ready)"), (c, "waiting for b (at least 1 ready)")):
+        for pod in pods:
+            lines = node.log(pod, "grove-initc")
+            assert {*lines[:-1]} == {text}
+            assert lines[-1] == "released"
 
 
 def test_the_init_container_has_no_powers(workspace: Workspace, node: Node) -> None:
     """As the kernel sees its process: no root, no capabilities, no new privileges, filtered calls, nothing to write."""
-    workspace.create(
-        "pcs", podcliqueset("s", role("a", 1, 1, main(readinessProbe=READY_WHEN_TOLD)), role("b", 1, 1), **IN_ORDER)
-    )
-    pod = waiting_pod(workspace, "s-0-b")
+    workspace.create("pcs", podcliqueset("s", role("a", 1, 1, told()), role("b", 1, 1), **IN_ORDER))
+    [pod] = waiting_pods(workspace, node, "s-0-b")
     process = node.process_of(init_status(pod)["containerID"])
     facts = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines() if ":\t" in line)
     assert set(facts["Uid"].split()) == {"65532"}
@@ -104,12 +110,10 @@ def test_the_init_container_has_no_powers(workspace: Workspace, node: Node) -> N
     assert "ro" in options["/var/grove/pod-info"]
 
 
-def test_a_waiting_pod_ends_when_told(workspace: Workspace) -> None:
+def test_a_waiting_pod_ends_when_told(workspace: Workspace, node: Node) -> None:
     """SIGTERM ends it by itself: its exit code is not that of SIGKILL, which comes after the grace period."""
-    workspace.create(
-        "pcs", podcliqueset("s", role("a", 1, 1, main(readinessProbe=READY_WHEN_TOLD)), role("b", 1, 1), **IN_ORDER)
-    )
-    pod = waiting_pod(workspace, "s-0-b")
+    workspace.create("pcs", podcliqueset("s", role("a", 1, 1, told()), role("b", 1, 1), **IN_ORDER))
+    [pod] = waiting_pods(workspace, node, "s-0-b")
     name, before = pod["metadata"]["name"], workspace.revision()
     workspace.delete("pod", name)
     workspace.wait(lambda: workspace.find("pod", name) is None, "the pod is gone", 120)
@@ -119,13 +123,12 @@ def test_a_waiting_pod_ends_when_told(workspace: Workspace) -> None:
 
 
 def test_while_the_operator_is_away_pods_wait(workspace: Workspace, node: Node) -> None:
-    ready_when_told = role("a", 1, 1, main(readinessProbe=READY_WHEN_TOLD, name="main"))
-    workspace.create("pcs", podcliqueset("s", ready_when_told, role("b", 1, 1), **IN_ORDER))
-    child = waiting_pod(workspace, "s-0-b")
+    workspace.create("pcs", podcliqueset("s", role("a", 1, 1, told()), role("b", 1, 1), **IN_ORDER))
+    [child] = waiting_pods(workspace, node, "s-0-b")
     with workspace.operator.stopped():
         [parent] = workspace.clique_pods("s-0-a")
         let_be_ready(workspace, node, parent)
-        assert is_waiting(workspace.get("pod", child["metadata"]["name"]))
+        assert "running" in init_status(workspace.get("pod", child["metadata"]["name"]))["state"]
     workspace.settled("s", 2, timeout=120)
     check_started_after(workspace.clique_pods("s-0-a"), workspace.clique_pods("s-0-b"), 1)
 
@@ -133,16 +136,15 @@ def test_while_the_operator_is_away_pods_wait(workspace: Workspace, node: Node) 
 def let_be_ready(workspace: Workspace, node: Node, pod: Object) -> None:
     """Make the file that the readiness probe of a pod looks for."""
     name = pod["metadata"]["name"]
-    workspace.until("pod", name, lambda one: bool(container_id(one)), "its container has been started")
-    process = node.process_of(container_id(workspace.get("pod", name)))
-    (process / "root" / "tmp" / "ready").touch()
-    workspace.until("pod", name, is_ready, "is ready")
+    found = workspace.wait(lambda: container_id(workspace.get("pod", name)), f"{name} has a container", 180)
+    (node.process_of(found) / "root" / "tmp" / "ready").touch()
+    workspace.wait(lambda: is_ready(workspace.get("pod", name)), f"{name} is ready", 180)
 
 
 def container_id(pod: Object) -> str:
-    """The id of a pod's first container, "" before it has one."""
+    """The id of a pod's first container, "" while it does not run."""
     statuses = pod.get("status", {}).get("containerStatuses") or [{}]
-    return str(statuses[0].get("containerID") or "")
+    return str(statuses[0]["containerID"]) if "running" in statuses[0].get("state", {}) else ""
 
 
 KINDS: dict[str, Object] = {
@@ -211,11 +213,16 @@ def test_the_python_program(
     process.start()
     workspace = Workspace(cluster, namespace, process)
     try:
-        workspace.create("pcs", podcliqueset("s", role("a", 1, 1, slow(2)), role("b", 1, 1), **IN_ORDER))
+        child = main(resources={"limits": {"cpu": "200m", "memory": "24Mi"}})  # more it may not have either
+        workspace.create("pcs", podcliqueset("s", role("a", 1, 1, told()), role("b", 1, 1, child), **IN_ORDER))
+        waiting_pods(workspace, node, "s-0-b")
+        [parent] = workspace.clique_pods("s-0-a")
+        let_be_ready(workspace, node, parent)
         workspace.settled("s", 2, timeout=180)
         check_started_after(workspace.clique_pods("s-0-a"), workspace.clique_pods("s-0-b"), 1)
         [pod] = workspace.clique_pods("s-0-b")
-        assert node.log(pod, "grove-initc") == ["waiting for a (at least 1 ready)", "released"]
+        lines = node.log(pod, "grove-initc")
+        assert ({*lines[:-1]}, lines[-1]) == ({"waiting for a (at least 1 ready)"}, "released")
         workspace.close()
     finally:
         process.stop()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from grove.cluster import binaries
+from tests.cluster.harness import ROOT
 from tests.node import images, node
 
 
@@ -70,6 +71,14 @@ def test_an_image_is_an_oci_archive(tmp_path: Path) -> None:
         assert len(data) == entry["size"]
         with tarfile.open(fileobj=io.BytesIO(data)) as content:
             assert content.getmember("bin/sh").linkname == "busybox"
+
+
+def test_ci_installs_what_is_said_to_be_missing(complete: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (complete / "busybox").unlink()
+    (complete / "bridge").unlink()
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    packages = node.missing().partition("--no-install-recommends ")[2]
+    assert f"packages=({packages})" in (ROOT / ".ci" / "run").read_text()
 
 
 def test_the_kubelet_is_of_the_clusters_version() -> None:
