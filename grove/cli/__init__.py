@@ -10,6 +10,11 @@ import click
 
 COMMANDS: Final = {
     "operator": ("grove.cli.operator:operator", "Run the operator."),
+    "tree": ("grove.cli.tree:tree", "Show sets with all they have, and how each part stands."),
+    "status": ("grove.cli.status:status", "Show how sets stand, in numbers; wait until they are ready."),
+    "explain": ("grove.cli.explain:explain", "Say why something is not ready, and what to do."),
+    "rollout": ("grove.cli.rollout:rollout", "Follow an update, or restart the pods of a set."),
+    "diagnose": ("grove.cli.diagnose:diagnose", "Pack what is needed to look for a fault, without Secrets."),
     "plan": ("grove.cli.plan:plan", "Show everything that PodCliqueSets would become, without a cluster."),
     "rules": ("grove.cli.rules:rules", "Print the rules of admission."),
     "reference": ("grove.cli.reference:reference", "Print the reference of all fields, labels, conditions and events."),
@@ -68,3 +73,8 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 def main() -> None:
     """Run whole AI inference systems on Kubernetes, each from one PodCliqueSet."""
+
+
+def kubectl() -> None:
+    """The same command as a plugin of kubectl, which finds it by its name `kubectl-grove`."""
+    main(prog_name="kubectl grove")

@@ -17,6 +17,7 @@ from grove.admission.validation import validate_podcliqueset
 from grove.api.labels import API_VERSION
 from grove.api.podcliqueset import PodCliqueSet
 from grove.cli.manifests import Manifest, ManifestError, read_manifests, write_yaml
+from grove.cli.output import say
 from grove.cli.plan_scheduler import findings, scheduled, with_scheduler
 from grove.cli.plan_tree import Overview, total
 from grove.plan.expand import expand
@@ -25,8 +26,6 @@ from grove.schedulers import installed
 
 MAX_PODS: Final = 150_000
 """Kubernetes supports this many pods in a cluster; a set that asks for more is a typing error."""
-
-_PLAIN: Final = str.maketrans({"├": "|", "└": "`", "─": "-", "│": "|", "…": "...", "→": "->"})
 
 
 @click.command()
@@ -89,13 +88,13 @@ def plan(
     for candidate in candidates:
         failed |= not _report(candidate)
     if not candidates and not failed:
-        _print("error: there is no PodCliqueSet in the input", err=True)
+        say("error: there is no PodCliqueSet in the input", err=True)
     if failed or not candidates:
         sys.exit(1)
     templates = [Template(PodCliqueSet.from_wire(candidate.obj)) for candidate in candidates]
     if output == "tree":
         overviews = [Overview.of(template) for template in templates]
-        _print("\n".join([*(line for overview in overviews for line in overview.lines()), total(overviews)]))
+        say("\n".join([*(line for overview in overviews for line in overview.lines()), total(overviews)]))
         return
     objects = (
         obj for template in templates for replica in expand(template) for obj in scheduled(replica, template).objects
@@ -119,13 +118,14 @@ def _compare(candidates: list[_Candidate], kubeconfig: Path | None) -> tuple[lis
     """Tell what sets would change in a cluster; those that are new there, and whether something is wrong."""
     import asyncio
 
-    from grove.cli.plan_live import LiveError, edit, lines, look
+    from grove.cli.kube import ClusterError
+    from grove.cli.plan_live import edit, lines, look
 
     keys = {candidate.title: _key(candidate.written) for candidate in candidates}
     try:
         found = asyncio.run(look([key for key in keys.values() if all(key)], kubeconfig))
-    except LiveError as exc:
-        _print(f"error: {exc}", err=True)
+    except ClusterError as exc:
+        say(f"error: {exc}", err=True)
         return [], True
     failed = False
     for candidate in candidates:
@@ -134,7 +134,7 @@ def _compare(candidates: list[_Candidate], kubeconfig: Path | None) -> tuple[lis
         told, errors, warnings = edit(candidate.written, running)
         failed |= not _report(replace(candidate, errors=errors, warnings=warnings))
         if told is not None:
-            _print("\n".join(lines(candidate.title, told)))
+            say("\n".join(lines(candidate.title, told)))
     return [candidate for candidate in candidates if keys[candidate.title] not in found], failed
 
 
@@ -155,7 +155,7 @@ def _read(files: Iterable[str], namespace: str, scheduler: str) -> tuple[list[_C
         try:
             manifests = read_manifests(file)
         except ManifestError as exc:
-            _print(f"error: {exc}", err=True)
+            say(f"error: {exc}", err=True)
             failed = True
             continue
         sets = [manifest for manifest in manifests if manifest.obj.get("kind") == PodCliqueSet.KIND]
@@ -163,7 +163,7 @@ def _read(files: Iterable[str], namespace: str, scheduler: str) -> tuple[list[_C
         others = [manifest for manifest in manifests if manifest.obj.get("kind") != PodCliqueSet.KIND]
         if others:
             kinds = sorted({str(manifest.obj.get("kind") or "object without kind") for manifest in others})
-            _print(f"note: {others[0].source}: passed over {len(others)} of kind {', '.join(kinds)}", err=True)
+            say(f"note: {others[0].source}: passed over {len(others)} of kind {', '.join(kinds)}", err=True)
     return candidates, failed
 
 
@@ -230,7 +230,7 @@ def _report(candidate: _Candidate) -> bool:
     lines = [f"  error: {error}" for error in candidate.errors]
     lines += [f"  warning: {warning}" for warning in candidate.warnings]
     if lines:
-        _print("\n".join([candidate.title, *lines]), err=True)
+        say("\n".join([candidate.title, *lines]), err=True)
     return not candidate.errors
 
 
@@ -240,13 +240,3 @@ def _dump(objects: Iterator[dict[str, Any]], output: str) -> None:
     else:
         result = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
         sys.stdout.buffer.write(orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-
-
-def _print(text: str, *, err: bool = False) -> None:
-    """Print in what the terminal can show: where it knows no box-drawing characters, with plain ones."""
-    stream = sys.stderr if err else sys.stdout
-    try:
-        text.encode(stream.encoding or "ascii", "strict")
-    except (UnicodeEncodeError, LookupError):
-        text = text.translate(_PLAIN).encode("ascii", "backslashreplace").decode()
-    click.echo(text, err=err)

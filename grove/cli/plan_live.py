@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from grove.admission.defaults import default_podcliqueset
 from grove.admission.validation import validate_podcliqueset
 from grove.api import labels
 from grove.api.podcliqueset import PodCliqueSet
+from grove.cli.kube import Where, connected
 from grove.plan import kinds
 from grove.plan.forecast import Forecast, Restart, Turn, forecast
 from grove.plan.podcliqueset import SetSnapshot
@@ -19,10 +19,6 @@ from grove.plan.template import Template
 
 _SHOWN: Final = 10
 """Turns and scalings that are listed; the rest is counted."""
-
-
-class LiveError(Exception):
-    """The cluster cannot be read; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,28 +33,10 @@ class Running:
 async def look(sets: Sequence[tuple[str, str]], kubeconfig: Path | None) -> dict[tuple[str, str], Running]:
     """Read sets (namespace, name) and all they have from a cluster; those that do not exist are left out.
 
-    Raises LiveError when there are no credentials or the API server does not answer or refuses.
+    Raises ClusterError when there are no credentials or the API server does not answer or refuses.
     """
-    import aiohttp
-    import kopf
-
-    from grove.controllers.login import Login
-    from grove.runtime.client import Client
-    from grove.runtime.errors import ApiError
-
-    if kubeconfig is not None:
-        os.environ["KUBECONFIG"] = str(kubeconfig)
-    login = Login(kopf.OperatorSettings())
-    try:
-        await login.renew()
-        client = Client(login.session, login.server)
-        found = {(namespace, name): await _read(client, namespace, name) for namespace, name in sets}
-    except kopf.LoginError as error:
-        raise LiveError(str(error)) from error
-    except (ApiError, aiohttp.ClientError, OSError) as error:
-        raise LiveError(f"the cluster cannot be read: {error}") from error
-    finally:
-        await login.close()
+    async with connected(Where(kubeconfig)) as connection:
+        found = {(namespace, name): await _read(connection.client, namespace, name) for namespace, name in sets}
     return {key: running for key, running in found.items() if running is not None}
 
 

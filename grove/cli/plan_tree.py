@@ -8,34 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeVar
 
 from grove.api import labels
 from grove.cli.plan_order import order_lines
 from grove.cli.plan_scheduler import scheduled
+from grove.inspect.text import Node, counted
 from grove.plan.expand import Replica, expand
 from grove.plan.template import Template
 
 Object = dict[str, Any]
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Node:
-    """A line of the tree and what hangs below it."""
-
-    text: str
-    children: list[Node] = field(default_factory=list)
-
-    def lines(self) -> Iterator[str]:
-        yield self.text
-        for position, child in enumerate(self.children):
-            last = position == len(self.children) - 1
-            head, *rest = child.lines()
-            yield ("└─ " if last else "├─ ") + head
-            yield from (("   " if last else "│  ") + line for line in rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +42,7 @@ class Overview:
     def lines(self) -> Iterator[str]:
         """The tree, line by line."""
         name, replicas = f"{self.template.namespace}/{self.template.name}", self.template.replicas
-        root = Node(f"PodCliqueSet {name}: {_count(replicas, 'replica')}")
+        root = Node(f"PodCliqueSet {name}: {counted(replicas, 'replica')}")
         if self.replica is not None:
             root.children.append(Node("replica 0", _replica(self.replica, self.template)))
         if replicas > 1:
@@ -72,8 +57,8 @@ def total(overviews: Sequence[Overview]) -> str:
         for obj in overview.replica.objects if overview.replica else ():
             counts[obj["kind"]] += overview.template.replicas
     order = ["PodClique", "PodCliqueScalingGroup", "PodGang", "Service", "HorizontalPodAutoscaler", "Pod"]
-    made = [_count(counts[kind], kind) for kind in (*order, *sorted(counts.keys() - order)) if counts[kind]]
-    return f"{_count(len(overviews), 'PodCliqueSet')} → {', '.join(made) or 'nothing'}"
+    made = [counted(counts[kind], kind) for kind in (*order, *sorted(counts.keys() - order)) if counts[kind]]
+    return f"{counted(len(overviews), 'PodCliqueSet')} → {', '.join(made) or 'nothing'}"
 
 
 def _replica(replica: Replica, template: Template) -> list[Node]:
@@ -90,12 +75,12 @@ def _podclique(podclique: Object) -> Node:
     if not replicas:
         return Node(f"PodClique {name}: idle")
     hosts = f"{name}-0" if replicas == 1 else f"{name}-0 … {name}-{replicas - 1}"
-    return Node(f"PodClique {name}: {_count(replicas, 'pod')} ({hosts})")
+    return Node(f"PodClique {name}: {counted(replicas, 'pod')} ({hosts})")
 
 
 def _scaling_group(group: Object, replica: Replica) -> Node:
     spec = group["spec"]
-    count = _count(spec["replicas"], "replica") if spec["replicas"] else "idle"
+    count = counted(spec["replicas"], "replica") if spec["replicas"] else "idle"
     node = Node(f"PodCliqueScalingGroup {_name(group)}: {count}, at least {spec['minAvailable']}")
     base = labels.BASE_PODGANG
     for run in _runs(_members(replica, _name(group)), lambda pclqs: [(_size(p), base in _labels(p)) for p in pclqs]):
@@ -175,7 +160,7 @@ class _Gang:
 
     def node(self) -> Node:
         pods = sum(_size(pclq) for pclq in self.podcliques)
-        text = f"PodGang {self.name} ({self.kind}): at least {sum(self.minimums)} of {_count(pods, 'pod')}"
+        text = f"PodGang {self.name} ({self.kind}): at least {sum(self.minimums)} of {counted(pods, 'pod')}"
         order = [Node(line) for line in self._order()]
         steps = [Node("start order", order)] if order else []
         theirs = [Node(_scheduler_object(obj)) for obj in self.scheduler_objects]
@@ -200,7 +185,7 @@ class _Gang:
             owner = tags.get(labels.SCALING_GROUP, _name(podclique))
             place = owner, tags.get(labels.SCALING_GROUP_REPLICA_INDEX)
             seen[place] += 1
-            count = f"at least {minimum} of {_count(_size(podclique), 'pod')}"
+            count = f"at least {minimum} of {counted(_size(podclique), 'pod')}"
             alike.setdefault((owner, seen[place], count), []).append(_name(podclique))
         for (_, _, count), names in alike.items():
             yield f"{names[0]}: {count}" if len(names) == 1 else f"{names[0]} … {names[-1]}: {count} each"
@@ -220,10 +205,6 @@ def _runs(items: Sequence[tuple[int, T]], shape: Callable[[T], object]) -> Itera
 
 def _range(what: str, first: int, last: int) -> str:
     return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _name(obj: Object) -> str:

@@ -29,8 +29,9 @@ USER_AGENT = f"grove-operator/{__version__}"
 class Login:
     """Holds the current session. Tokens rotate, so `renew` reads the credentials again."""
 
-    def __init__(self, settings: kopf.OperatorSettings) -> None:
+    def __init__(self, settings: kopf.OperatorSettings, user_agent: str = USER_AGENT) -> None:
         self._settings = settings
+        self._user_agent = user_agent
         self._sessions: tuple[aiohttp.ClientSession, ...] = ()
         self._info: kopf.ConnectionInfo | None = None
 
@@ -66,7 +67,7 @@ class Login:
         self._sessions = tuple(
             open_session(
                 ssl=ssl,
-                headers={**self._info.as_http_headers(), "User-Agent": USER_AGENT},
+                headers={**self._info.as_http_headers(), "User-Agent": self._user_agent},
                 proxy=self._info.proxy_url,
                 connections=connections,
             )

@@ -17,7 +17,7 @@ from grove.api.base import Condition
 from grove.api.labels import ConditionType
 from grove.api.podgang import PodGang
 from grove.controllers.world import World
-from grove.plan.observed import PodView
+from grove.plan.observed import POD_STATES
 from grove.runtime.informer import Informer
 from grove.runtime.metrics import REGISTRY
 
@@ -26,7 +26,6 @@ _STAGES = {
     ConditionType.SCHEDULED: "scheduled",
     ConditionType.READY: "ready",
 }
-POD_STATES = ("gated", "unscheduled", "waiting", "starting", "ready", "ended", "terminating")
 PHASES = ("Pending", "Starting", "Running")
 
 _BUCKETS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
@@ -53,7 +52,7 @@ class Monitor(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """The metrics as they are now."""
-        pods = Counter(_pod_state(pod) for pod in self._world.pods)
+        pods = Counter(pod.state for pod in self._world.pods)
         yield _gauge("grove_pods", "Pods by state.", "state", {state: pods[state] for state in POD_STATES})
         phases = Counter(gang.status.phase or "Pending" for gang in self._world.podgangs)
         yield _gauge("grove_podgangs", "PodGangs by phase.", "phase", {phase: phases[phase] for phase in PHASES})
@@ -107,20 +106,6 @@ def _gauge(name: str, text: str, label: str, values: dict[str, Any]) -> Metric:
     for key, value in values.items():
         family.add_metric([key], value)
     return family
-
-
-def _pod_state(pod: PodView) -> str:
-    if pod.deleting:
-        return "terminating"
-    if pod.finished:
-        return "ended"
-    if pod.ready:
-        return "ready"
-    if pod.gates:
-        return "gated"
-    if not pod.scheduled:
-        return "unscheduled"
-    return "waiting" if pod.held else "starting"
 
 
 def _waits_for(gang: PodGang | None) -> str:

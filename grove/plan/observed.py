@@ -7,6 +7,9 @@ from typing import Any, Self
 
 from grove.api import labels
 
+POD_STATES = ("gated", "unscheduled", "waiting", "starting", "ready", "ended", "terminating")
+"""What people are told of a pod, in metrics and on the command line; `waiting` is for other cliques to start."""
+
 
 @dataclass(frozen=True, slots=True)
 class PodView:
@@ -78,6 +81,21 @@ class PodView:
     def gated(self) -> bool:
         """Our own scheduling gate is still on the pod."""
         return labels.POD_GATE in self.gates
+
+    @property
+    def state(self) -> str:
+        """Where the pod is on its way, as one of `POD_STATES`."""
+        if self.deleting:
+            return "terminating"
+        if self.finished:
+            return "ended"
+        if self.ready:
+            return "ready"
+        if self.gates:
+            return "gated"
+        if not self.scheduled:
+            return "unscheduled"
+        return "waiting" if self.held else "starting"
 
     @classmethod
     def from_wire(cls, obj: dict[str, Any]) -> Self:

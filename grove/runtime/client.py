@@ -277,14 +277,26 @@ class Client:
         call = _Call(verb or method.lower(), resource, method, path, self._timeout, params)
         if body is not None:
             call.data, call.headers = orjson.dumps(body), {"Content-Type": content_type}
+        content = await self._content(call)
+        try:
+            return orjson.loads(content) if content else None
+        except orjson.JSONDecodeError as error:
+            raise call.lost(error) from error
+
+    async def text(self, path: str, params: Mapping[str, str] | None = None, *, resource: str = "") -> str:
+        """Return the answer to a GET as it is, such as a pod's log; raises ApiError."""
+        content = await self._content(_Call("get", resource, "GET", path, self._timeout, params))
+        return content.decode(errors="replace")
+
+    async def _content(self, call: _Call) -> bytes:
+        """Send one request and return what comes back."""
         if self._limiter is not None:
             await self._limiter.wait()
         start = time.perf_counter()
         try:
             async with await self._send(call) as response:
-                content = await response.read()
-            return orjson.loads(content) if content else None
-        except (*_LOST, orjson.JSONDecodeError) as error:
+                return await response.read()
+        except _LOST as error:
             raise call.lost(error) from error
         finally:
             metrics.request_timer(call.verb).observe(time.perf_counter() - start)

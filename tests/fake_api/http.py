@@ -15,7 +15,7 @@ from aiohttp import web
 from grove.runtime.client import Client
 from grove.runtime.resources import ResourceType
 from tests.fake_api.faults import Faults, Request, seconds
-from tests.fake_api.objects import ApiStatus, Object, Selector, json_patch, label_selector, merge_patch
+from tests.fake_api.objects import ApiStatus, Object, Selector, field_selector, json_patch, label_selector, merge_patch
 from tests.fake_api.store import Change, Scale, Storage
 from tests.fake_api.wire import ConnectionLostError, Reply, Session, Watch
 
@@ -129,7 +129,7 @@ class FakeApi(Storage):
         return reply
 
     def _request(self, method: str, segments: list[str], query: dict[str, str]) -> tuple[Request, ResourceType | None]:
-        group, rest = ("", segments[2:]) if segments[0] == "api" else (segments[1], segments[3:])
+        group, rest = ("", segments[2:]) if segments[0] == "api" else ("".join(segments[1:2]), segments[3:])
         namespace = ""
         if len(rest) > 2 and rest[0] == "namespaces":
             namespace, rest = rest[1], rest[2:]
@@ -232,12 +232,18 @@ class FakeApi(Storage):
         return Reply(200, orjson.dumps(_as_scale(obj, where)))
 
     def _discovery(self, segments: list[str]) -> Reply:
+        if segments == ["version"]:
+            return Reply(200, orjson.dumps({"gitVersion": "v1.37.2"}))
+        if segments == ["apis"]:
+            groups = sorted({(one.group, one.version) for one in self.resources() if one.group})
+            found = [{"name": group, "versions": [{"version": version}]} for group, version in groups]
+            return Reply(200, orjson.dumps({"groups": found}))
         if (segments[0] == "api" and len(segments) == 2) or (segments[0] == "apis" and len(segments) == 3):
             group, version = ("", segments[1]) if segments[0] == "api" else (segments[1], segments[2])
-            found = [one for one in self.resources() if (one.group, one.version) == (group, version)]
-            if found:
+            served = [one for one in self.resources() if (one.group, one.version) == (group, version)]
+            if served:
                 return Reply(
-                    200, orjson.dumps({"resources": [{"name": one.plural, "kind": one.kind} for one in found]})
+                    200, orjson.dumps({"resources": [{"name": one.plural, "kind": one.kind} for one in served]})
                 )
         raise ApiStatus(404, "NotFound", "the server could not find the requested resource")
 
@@ -265,7 +271,9 @@ def _refusal(refusal: ApiStatus) -> Reply:
 
 
 def _selector(query: Mapping[str, str]) -> Selector | None:
-    return label_selector(query["labelSelector"]) if query.get("labelSelector") else None
+    tests = [label_selector(query["labelSelector"])] if query.get("labelSelector") else []
+    tests += [field_selector(query["fieldSelector"])] if query.get("fieldSelector") else []
+    return (lambda obj: all(test(obj) for test in tests)) if tests else None
 
 
 def _change(verb: str, content_type: str, body: Any) -> Callable[[Object], Object]:

@@ -110,6 +110,18 @@ _TERM = re.compile(
 )
 
 
+def field_selector(text: str) -> Selector:
+    """Return the test of an object's fields that a fieldSelector such as `metadata.name=a,type=b` asks for."""
+
+    def value(obj: Object, path: str) -> Any:
+        for part in path.split("."):
+            obj = obj.get(part) or {}
+        return obj
+
+    wanted = [item.partition("=") for item in text.split(",")]
+    return lambda obj: all(value(obj, path) == want for path, _, want in wanted)
+
+
 def label_selector(text: str) -> Selector:
     """Return the test of an object's labels that a labelSelector parameter asks for; raises ApiStatus 400."""
     terms = [_term(term) for term in re.split(r",(?![^(]*\))", text) if term.strip()]

@@ -2,8 +2,9 @@
 
 from prometheus_client import CollectorRegistry
 
-from grove.controllers.monitoring import GANG_SECONDS, PHASES, POD_STATES
+from grove.controllers.monitoring import GANG_SECONDS, PHASES
 from grove.plan.kinds import PODCLIQUE
+from grove.plan.observed import POD_STATES
 from tests.unit.harness import Cluster, in_cluster
 from tests.unit.support import clique, pod_set
 
