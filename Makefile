@@ -9,10 +9,10 @@ PYTHON ?=
 PYTHONS = $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
 
 .NOTPARALLEL:
-.PHONY: help demo test test-unit test-cluster test-node test-node-needs lint format crds bench cluster-up cluster-down lock clean
+.PHONY: help demo test test-unit test-cluster test-node test-node-needs lint format crds bench image cluster-up cluster-down lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## Take a PodCliqueSet to nine running pods, on a Kubernetes of this machine
 	@$(BIN)/grove demo
@@ -31,7 +31,7 @@ test-node: $(READY) ## Run the tests that need real containers (Linux, root, Deb
 	@echo "==> tests with real containers"
 	@$(BIN)/python -m pytest tests/node
 
-test-node-needs: $(READY)
+test-node-needs: $(READY) ## Say what these tests lack on this machine
 	@$(BIN)/python -m tests.node
 
 lint: $(READY) ## Check style, types, the floors of the house, and that generated files are up to date
@@ -58,6 +58,9 @@ crds: $(READY) ## Write crds/ and the reference pages in docs/ from the code
 
 bench: $(READY) ## Measure speed, CPU, memory and API writes
 	@$(BIN)/python -m tests.bench
+
+image: $(READY) ## Make the operator's image, build/grove-image.tar (IMAGE=name of the image)
+	@$(BIN)/grove image -o build/grove-image.tar $(if $(IMAGE),--name $(IMAGE))
 
 cluster-up: $(READY) ## Start the Kubernetes of this machine
 	@$(BIN)/grove cluster up

@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "reference": ("grove.cli.reference:reference", "Print the reference of all fields, labels, conditions and events."),
     "crds": ("grove.cli.crds:crds", "Write the CustomResourceDefinitions."),
     "webhooks": ("grove.cli.webhooks:webhooks", "Write the webhook configurations."),
+    "image": ("grove.cli.image:image", "Make the operator's image as an archive."),
     "cluster": ("grove.cli.cluster:cluster", "Run a Kubernetes cluster on this machine."),
     "demo": ("grove.cli.demo:demo", "Take a PodCliqueSet to running pods on this machine."),
 }

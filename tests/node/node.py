@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from grove.cluster import binaries, processes
+from grove.image import oci, operator
 from tests.cluster.harness import ROOT, Harness, wait
 from tests.node import images
 
 NAME = "real-0"
 BUSYBOX_IMAGE = "docker.io/library/busybox:1.37.0"
 MAIN_IMAGE = "registry.example/main:1"
-PYTHON_IMAGE = "registry.example/operator:1"
+OPERATOR_IMAGE = operator.default_name(ROOT)
 _PAUSE_IMAGE = "registry.example/pause:1"
 
 _BRIDGE, _SUBNET, _ADDRESS = "grovenode0", "10.244.78.0/24", "10.244.78.1"
@@ -161,9 +162,10 @@ state = "{self._folder}/state"
 
     def _import_images(self) -> None:
         folder = self._folder / "images"
-        images.save(images.busybox(), [BUSYBOX_IMAGE, MAIN_IMAGE], folder / "busybox.tar", ["/bin/sh"])
-        images.save(images.busybox(), [_PAUSE_IMAGE], folder / "pause.tar", ["/bin/sleep", "2147483647"])
-        images.save(images.python(), [PYTHON_IMAGE], folder / "python.tar", [], WorkingDir="/app")
+        pause = {"Entrypoint": ["/bin/sleep", "2147483647"]}
+        oci.save([images.busybox()], [BUSYBOX_IMAGE, MAIN_IMAGE], folder / "busybox.tar", {"Entrypoint": ["/bin/sh"]})
+        oci.save([images.busybox()], [_PAUSE_IMAGE], folder / "pause.tar", pause)
+        operator.build(ROOT, OPERATOR_IMAGE, folder / "operator.tar")
         for file in folder.iterdir():
             self._ctr("images", "import", str(file))
             file.unlink()

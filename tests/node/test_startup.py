@@ -9,7 +9,7 @@ from tests.cluster.operators import QUIET, OperatorProcess
 from tests.cluster.repeat import repetitions
 from tests.cluster.workloads import clique, podcliqueset
 from tests.cluster.workspace import Object, Workspace, condition, is_ready
-from tests.node.node import MAIN_IMAGE, PYTHON_IMAGE, Node
+from tests.node.node import MAIN_IMAGE, OPERATOR_IMAGE, Node
 
 IN_ORDER: Object = {"cliqueStartupType": "CliqueStartupTypeInOrder"}
 READY_WHEN_TOLD = {"exec": {"command": ["test", "-f", "/tmp/ready"]}, "periodSeconds": 1, "timeoutSeconds": 60}
@@ -208,7 +208,7 @@ def test_the_python_program(
 ) -> None:
     if operator.is_running:
         operator.stop()
-    config = {**QUIET, "initContainer": {"program": "python", "image": PYTHON_IMAGE}}
+    config = {**QUIET, "initContainer": {"program": "python", "image": OPERATOR_IMAGE}}
     process = OperatorProcess(cluster.kubeconfig, tmp_path, config)
     process.start()
     workspace = Workspace(cluster, namespace, process)

@@ -1,11 +1,8 @@
 """The parts of the tests with real containers that need neither root nor containers."""
 
-import io
-import json
 import os
 import shutil
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -44,33 +41,6 @@ def test_what_is_missing_is_said_in_one_sentence(complete: Path, monkeypatch: py
     )
     monkeypatch.setattr(sys, "platform", "darwin")
     assert node.missing() == "a node with real containers needs Linux"
-
-
-def test_an_image_is_an_oci_archive(tmp_path: Path) -> None:
-    layer = images.Layer()
-    layer.text("etc/motd", "hello")
-    layer.link("bin/sh", "busybox")
-    images.save(
-        layer, ["registry.example/a:1", "registry.example/b:2"], tmp_path / "a.tar", ["/bin/sh"], WorkingDir="/"
-    )
-    with tarfile.open(tmp_path / "a.tar") as archive:
-
-        def read(name: str) -> bytes:
-            file = archive.extractfile(name)
-            assert file
-            return file.read()
-
-        index = json.loads(read("index.json"))
-        names = [entry["annotations"]["io.containerd.image.name"] for entry in index["manifests"]]
-        assert names == ["registry.example/a:1", "registry.example/b:2"]
-        manifest = json.loads(read(f"blobs/sha256/{index['manifests'][0]['digest'].removeprefix('sha256:')}"))
-        config = json.loads(read(f"blobs/sha256/{manifest['config']['digest'].removeprefix('sha256:')}"))
-        assert config["config"]["Entrypoint"] == ["/bin/sh"]
-        [entry] = manifest["layers"]
-        data = read(f"blobs/sha256/{entry['digest'].removeprefix('sha256:')}")
-        assert len(data) == entry["size"]
-        with tarfile.open(fileobj=io.BytesIO(data)) as content:
-            assert content.getmember("bin/sh").linkname == "busybox"
 
 
 def test_ci_installs_what_is_said_to_be_missing(complete: Path, monkeypatch: pytest.MonkeyPatch) -> None:
