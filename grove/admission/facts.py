@@ -27,5 +27,9 @@ class Facts:
     volcano_queues: Mapping[str, str] | None = None
     """the state of each Volcano Queue by its name, e.g. Open"""
 
+    def enables(self, scheduler: str) -> bool:
+        """Whether the operator has a profile for a scheduler, as far as is known."""
+        return self.schedulers is None or scheduler in self.schedulers or scheduler == self.default_scheduler
+
 
 UNKNOWN = Facts()

@@ -7,7 +7,7 @@ one mistyped field does not hide the other problems, and every error names the r
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -146,6 +146,20 @@ def scaling_groups(root: Field) -> list[Field]:
     return _objects(root["spec"]["template"]["podCliqueScalingGroups"])
 
 
+def same_named(members: Callable[[Field], Sequence[Field]], new: Field, old: Field) -> Iterator[tuple[Field, Field]]:
+    """The members of a set (its `cliques` or `scaling_groups`) that an update keeps, as they are and as they were.
+
+    Of a name that is there twice the first counts.
+    """
+    before: dict[str, Field] = {}
+    for member in members(old):
+        before.setdefault(member["name"].text or "", member)
+    for member in members(new):
+        name = member["name"].text
+        if name and name in before:
+            yield member, before[name]
+
+
 def constraints(root: Field) -> list[Field]:
     """The topology constraints of a PodCliqueSet: its own, those of its cliques, those of its scaling groups."""
     owners = (root["spec"]["template"], *cliques(root), *scaling_groups(root))
@@ -164,6 +178,11 @@ def group_of(root: Field) -> dict[str, Field]:
 
 def _objects(field: Field) -> list[Field]:
     return [item for item in field if isinstance(item.value, dict)]
+
+
+def as_one_text(problems: Sequence[str]) -> str:
+    """All problems as one text, as the API server words it: in brackets when there are several."""
+    return problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]" if problems else ""
 
 
 def shown(value: Any, limit: int = 80) -> str:

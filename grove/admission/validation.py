@@ -11,7 +11,7 @@ from typing import Any
 
 from grove.admission.defaults import default_podcliqueset
 from grove.admission.facts import UNKNOWN, Facts
-from grove.admission.fields import Field, FieldError, Finding
+from grove.admission.fields import Field, FieldError, Finding, as_one_text
 from grove.admission.registry import BINDING_RULES, PODCLIQUESET_RULES, Rule
 from grove.admission.rules.shape import shape
 from grove.api.base import Resource
@@ -32,9 +32,8 @@ class Result:
 
     @property
     def message(self) -> str:
-        """All errors as one text, as the API server words it: in brackets when there are several."""
-        lines = [str(error) for error in self.errors]
-        return lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]" if lines else ""
+        """All errors as one text."""
+        return as_one_text([str(error) for error in self.errors])
 
 
 def validate_podcliqueset(new: Any, old: Any = None, facts: Facts = UNKNOWN) -> Result:
@@ -44,8 +43,12 @@ def validate_podcliqueset(new: Any, old: Any = None, facts: Facts = UNKNOWN) -> 
     Never raises, whatever the input looks like.
     """
     before = default_podcliqueset(old) if isinstance(old, dict) else None
-    after = default_podcliqueset(new, before) if isinstance(new, dict) else new
-    return _check(PodCliqueSet, PODCLIQUESET_RULES, Field(after), None if before is None else Field(before), facts)
+    return check_podcliqueset(default_podcliqueset(new, before) if isinstance(new, dict) else new, before, facts)
+
+
+def check_podcliqueset(new: Any, old: dict[str, Any] | None, facts: Facts = UNKNOWN) -> Result:
+    """As `validate_podcliqueset`, for objects that have their defaults."""
+    return _check(PodCliqueSet, PODCLIQUESET_RULES, Field(new), None if old is None else Field(old), facts)
 
 
 def validate_binding(new: Any, facts: Facts = UNKNOWN) -> Result:

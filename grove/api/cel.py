@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from grove.api.labels import MAX_NAME_LENGTH, MNNVL_GROUP
+from grove.api.labels import INVALID_SPEC, MAX_NAME_LENGTH, MNNVL_GROUP
 
 Rule = dict[str, Any]
 
@@ -123,7 +123,6 @@ CLIQUE: Final = (
     AUTOSCALER_MAXIMUM,
     kept_text("roleName"),
     kept("minAvailable"),
-    kept_list("startsAfter"),
     cel(
         f"[{', '.join(_SCHEDULERS)}].exists(name, name == '') || {' == '.join(_SCHEDULERS)}",
         "the scheduler cannot change",
@@ -235,6 +234,21 @@ CONSTRAINT_KEPT: Final = (
     ),
 )
 """A constraint stays, but packDomain may become pack.required, and an old one may get the name that it lacks."""
+
+_STARTS_AFTER: Final = tuple(
+    f"{side}.spec.template.cliques.map(c, has(c.spec.startsAfter) ? c.spec.startsAfter : [])" for side in _SIDES
+)
+_ERRORS: Final = "oldSelf.status.lastErrors"
+STARTS_AFTER_KEPT: Final = cel(
+    f"self.spec.template.cliqueStartupType == '{_ANY_ORDER}' || {' == '.join(_STARTS_AFTER)} || "
+    f"(has(oldSelf.status) && has({_ERRORS}) && size({_ERRORS}) > 0 && {_ERRORS}[0].code == '{INVALID_SPEC}')",
+    "startsAfter cannot change: must stay as it was",
+    field=".spec.template.cliques",
+)
+"""The cliques' startsAfter stays, until the operator says that the spec is invalid: a circle of a set that was stored
+without webhooks can be opened; the operator makes nothing of an invalid set. Where startsAfter has no effect, only the
+webhook compares it.
+"""
 
 NAME_LENGTHS: Final = (
     cel(

@@ -85,6 +85,8 @@ GPU_RESOURCE: Final[str] = "nvidia.com/gpu"
 MNNVL_CLAIM: Final[str] = "mnnvl-claim"
 DEFAULT_SCHEDULER: Final[str] = "default-scheduler"
 DEFAULT_TERMINATION_DELAY: Final[str] = "4h"
+INVALID_SPEC: Final[str] = "ERR_INVALID_SPEC"
+"""Code in lastErrors of a set that admission would have refused."""
 MAX_NAME_LENGTH: Final[int] = 45
 """Characters that the user-chosen parts of a pod's name may have together; the rest of 63 is for indices."""
 

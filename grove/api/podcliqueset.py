@@ -34,6 +34,7 @@ from grove.api.cel import (
     OBJECT_NAME,
     POSITIVE_DURATION,
     SCALING_GROUP,
+    STARTS_AFTER_KEPT,
     TEMPLATE,
     UNIQUE_ROLES,
     cel,
@@ -458,6 +459,7 @@ class PodCliqueSet(Resource):
                 ".spec.template.podCliqueScalingGroups",
             ),
             *NAME_LENGTHS,
+            STARTS_AFTER_KEPT,
         )
         | {"x-grove-metadata": {"name": {"type": "string", "pattern": NAME["pattern"]}}}
     )

@@ -2,12 +2,12 @@
 
 import time
 
-from grove.api.labels import PODCLIQUESET_FINALIZER, EventReason
+from grove.api.labels import INVALID_SPEC, PODCLIQUESET_FINALIZER, EventReason
 from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.replica import ReplicaReconciler
 from grove.controllers.routing import SOON, Name
 from grove.controllers.scheduling import SCHEDULER_UNAVAILABLE, Scheduling
-from grove.controllers.verdicts import INVALID_SPEC, Verdicts
+from grove.controllers.verdicts import Verdicts
 from grove.controllers.world import World
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
 from grove.plan.podcliqueset import plan_removals, podcliqueset_status

@@ -4,12 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from grove.admission import Facts, validate
+from grove.api.labels import INVALID_SPEC
 from grove.controllers.actor import Failure
 from grove.controllers.routing import Name
 from grove.plan.template import Template
-
-INVALID_SPEC = "ERR_INVALID_SPEC"
-"""Code in lastErrors of a set that admission would have refused."""
 
 
 class Verdicts:

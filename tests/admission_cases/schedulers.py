@@ -47,6 +47,21 @@ CASES = (
         ],
         facts=ENABLED,
     ),
+    Case(
+        "one scheduler of two is not enabled",
+        a_set(
+            clique("a", podSpec={"containers": [{"name": "m"}], "schedulerName": "nope"}),
+            clique("b", podSpec={"containers": [{"name": "m"}], "schedulerName": "kai-scheduler"}),
+            clique("c", podSpec={"containers": [{"name": "m"}], "schedulerName": "kai-scheduler"}),
+        ),
+        [
+            (
+                f'{CLIQUES}[0].spec.podSpec.schedulerName: Invalid value: "nope": not enabled in the operator, which '
+                "has the scheduler profiles default-scheduler, kai-scheduler"
+            )
+        ],
+        facts=ENABLED,
+    ),
     # KAI
     Case("KAI without a queue", using("kai-scheduler"), [NEEDS_QUEUE]),
     Case("KAI queue on the set", using("kai-scheduler", {}, {}, labels={KAI: "q"})),

@@ -167,6 +167,16 @@ CASES = (
         ],
     ),
     Case(
+        "twelve cliques wait for each other",
+        explicit(*(clique(f"c{i}", startsAfter=[f"c{(i + 1) % 12}"]) for i in range(12))),
+        [
+            (
+                f'{CLIQUES}[0].spec.startsAfter: Invalid value: ["c1"]: the cliques wait for each other: '
+                "c0 → c1 → c2 → c3 → c4 → … (6 more) … → c11 → c0; remove one of these"
+            )
+        ],
+    ),
+    Case(
         "three cliques wait for each other, and so do two",
         explicit(
             clique("x", startsAfter=["a"]),

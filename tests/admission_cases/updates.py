@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.admission_cases.case import CLIQUES, GROUPS, Case, Obj, a_set, clique, group
+from tests.admission_cases.case import CLIQUES, GROUPS, Case, Obj, a_set, clique, explicit, group
 from tests.admission_cases.devices import claim_template, share
 
 IN_ORDER, EXPLICIT = "CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit"
@@ -12,6 +12,12 @@ IN_ORDER, EXPLICIT = "CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit"
 
 def pod(**fields: Any) -> Obj:
     return {"containers": [{"name": "main", "image": "busybox", **fields}]}
+
+
+def told_invalid(obj: Obj) -> Obj:
+    """A set that the operator found when it was stored already, without a webhook that would have refused it."""
+    error = {"code": "ERR_INVALID_SPEC", "description": "wrong", "observedAt": "2026-09-01T00:00:00Z"}
+    return {**obj, "status": {"lastErrors": [error]}}
 
 
 def grouped(**config: Any) -> Obj:
@@ -141,7 +147,19 @@ REFUSED = (
         a_set(clique("a"), clique("b"), cliqueStartupType=EXPLICIT),
         [f'{CLIQUES}[1].spec.startsAfter: Invalid value: null: cannot change: must stay ["a"]'],
         old=a_set(clique("a"), clique("b", startsAfter=["a"]), cliqueStartupType=EXPLICIT),
-        schema=f"{CLIQUES}[1].spec.startsAfter: Invalid value: cannot change: must stay as it was",
+        schema=f"{CLIQUES}: Invalid value: startsAfter cannot change: must stay as it was",
+    ),
+    Case(
+        "a circle of a set stored without webhooks is opened",
+        explicit(clique("a"), clique("b", startsAfter=["a"])),
+        old=told_invalid(explicit(clique("a", startsAfter=["b"]), clique("b", startsAfter=["a"]))),
+        legacy=True,
+    ),
+    Case(
+        "a name of no clique is put right",
+        explicit(clique("a"), clique("b", startsAfter=["a"])),
+        old=told_invalid(explicit(clique("a"), clique("b", startsAfter=["aa"]))),
+        legacy=True,
     ),
     Case(
         "another scheduler",

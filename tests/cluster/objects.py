@@ -58,7 +58,7 @@ def scalable(kind: str, replicas: int | None, min_available: int | None) -> dict
 
 
 def store(cluster: Harness, path: str, obj: dict[str, Any]) -> dict[str, Any]:
-    """Store an object, also one of a time when packDomain was not refused yet."""
+    """Store an object with its status, also one of a time when packDomain was not refused yet."""
     new = copy.deepcopy(obj)
     template = new["spec"]["template"]
     for owner in (template, *template["cliques"], *template.get("podCliqueScalingGroups", ())):
@@ -68,4 +68,6 @@ def store(cluster: Harness, path: str, obj: dict[str, Any]) -> dict[str, Any]:
     if new != obj:
         obj["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
         stored = cluster.api("PUT", f"{path}/{stored['metadata']['name']}", obj)
+    if "status" in obj:
+        stored = cluster.api("PUT", f"{path}/{stored['metadata']['name']}/status", {**stored, "status": obj["status"]})
     return stored

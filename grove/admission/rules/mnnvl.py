@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from grove.admission import formats
 from grove.admission.facts import Facts
-from grove.admission.fields import Field, Finding, cliques, scaling_groups
+from grove.admission.fields import Field, Finding, cliques, same_named, scaling_groups
 from grove.api.labels import MNNVL_GROUP, MNNVL_GROUP_NONE
 
 
@@ -30,13 +30,8 @@ def group_name(root: Field, facts: Facts) -> Iterator[Finding]:
 
 def group_is_kept(new: Field, old: Field) -> Iterator[Finding]:
     """grove.io/mnnvl-group is neither added, removed nor changed (api rules M3, M3b)."""
-    pairs = [(new["metadata"], old["metadata"])]
-    for members in (cliques, scaling_groups):
-        before: dict[str | None, Field] = {}
-        for member in members(old):
-            before.setdefault(member["name"].text, member)
-        pairs += [(member, before[name]) for member in members(new) if (name := member["name"].text) in before]
-    for after, earlier in pairs:
+    members = (*same_named(cliques, new, old), *same_named(scaling_groups, new, old))
+    for after, earlier in ((new["metadata"], old["metadata"]), *members):
         annotation, had = after["annotations"][MNNVL_GROUP], earlier["annotations"][MNNVL_GROUP]
         if annotation.given != had.given:
             yield annotation.forbidden("cannot be removed later" if had.given else "cannot be added later")

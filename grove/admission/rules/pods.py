@@ -49,6 +49,8 @@ def one_scheduler(root: Field, facts: Facts) -> Iterator[Finding]:
             yield field.invalid("must be a string")
             continue
         name = field.text or facts.default_scheduler
+        if not facts.enables(name):
+            continue  # one that does not exist is told so; that the others differ from it says nothing more
         if first is None:
             first = name, field
         elif name != first[0]:

@@ -22,7 +22,7 @@ def enabled(root: Field, facts: Facts) -> Iterator[Finding]:
     known = ", ".join(sorted(facts.schedulers))
     for clique in cliques(root):
         field = clique["spec"]["podSpec"]["schedulerName"]
-        if field.text and field.text not in facts.schedulers and field.text != facts.default_scheduler:
+        if field.text and not facts.enables(field.text):
             yield field.invalid(f"not enabled in the operator, which has the scheduler profiles {known}")
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from grove.admission.fields import Field, FieldError, FieldWarning, Finding, cliques
 from grove.api.labels import INIT_CONTAINER
 from grove.api.podcliqueset import CliqueStartupType
 from grove.plan.startup import find_cycles
+
+_SHOWN: Final = 5
+"""Cliques at the beginning of a cycle that an error names; and the last one."""
 
 
 def starts_after(root: Field) -> Iterator[Finding]:
@@ -65,5 +69,12 @@ def _cycles(root: Field) -> Iterator[FieldError]:
             entries = (entry.text for entry in clique["spec"]["startsAfter"])
             parents.setdefault(name, []).extend(entry for entry in entries if entry and entry != name)
     for cycle in find_cycles(parents):
-        path = " → ".join([*cycle, cycle[0]])
-        yield fields[cycle[0]].invalid(f"the cliques wait for each other: {path}; remove one of these")
+        yield fields[cycle[0]].invalid(f"the cliques wait for each other: {_as_path(cycle)}; remove one of these")
+
+
+def _as_path(cycle: Sequence[str]) -> str:
+    """A cycle as `a → b → a`; of a long one the first cliques, how many are left out, and the last."""
+    steps, left_out = [*cycle, cycle[0]], len(cycle) - _SHOWN - 1
+    if left_out > 1:
+        steps[_SHOWN : _SHOWN + left_out] = [f"… ({left_out} more) …"]
+    return " → ".join(steps)

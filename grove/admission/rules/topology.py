@@ -8,7 +8,17 @@ from typing import Any
 
 from grove.admission import formats
 from grove.admission.facts import Facts
-from grove.admission.fields import ErrorKind, Field, FieldError, Finding, cliques, constraints, group_of, scaling_groups
+from grove.admission.fields import (
+    ErrorKind,
+    Field,
+    FieldError,
+    Finding,
+    cliques,
+    constraints,
+    group_of,
+    same_named,
+    scaling_groups,
+)
 
 
 def constraint_shape(root: Field) -> Iterator[Finding]:
@@ -189,13 +199,8 @@ def _fields_of_levels(constraint: Field) -> tuple[Field, Field, Field]:
 
 def _changed(new: Field, old: Field) -> Iterator[tuple[Field, Field]]:
     """The constraints that an update changes, adds or removes, as they are and as they were."""
-    pairs = [(new["spec"]["template"], old["spec"]["template"])]
-    for members in (cliques, scaling_groups):
-        before: dict[str | None, Field] = {}
-        for member in members(old):
-            before.setdefault(member["name"].text, member)
-        pairs += [(member, before[name]) for member in members(new) if (name := member["name"].text) in before]
-    for after, earlier in pairs:
+    members = (*same_named(cliques, new, old), *same_named(scaling_groups, new, old))
+    for after, earlier in ((new["spec"]["template"], old["spec"]["template"]), *members):
         constraint, had = after["topologyConstraint"], earlier["topologyConstraint"]
         if constraint.given != had.given or _parts(constraint) != _parts(had):
             yield constraint, had

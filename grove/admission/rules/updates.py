@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from grove.admission.facts import Facts
-from grove.admission.fields import ErrorKind, Field, FieldError, Finding, cliques, scaling_groups, shown
+from grove.admission.fields import ErrorKind, Field, FieldError, Finding, cliques, same_named, scaling_groups, shown
+from grove.admission.rules.startup import starts_after
 from grove.api.podcliqueset import CliqueStartupType
 
 _IN_LIST_ORDER: Final = (CliqueStartupType.IN_ORDER.value, CliqueStartupType.EXPLICIT.value)
@@ -41,11 +42,15 @@ def startup_type(new: Field, old: Field) -> Iterator[Finding]:
 def clique_fields(new: Field, old: Field, facts: Facts) -> Iterator[Finding]:
     """roleName, minAvailable, startsAfter, sharing and scheduler of a clique cannot change (api rules U4, U5).
 
-    A role that is left out is the clique's name, and a scheduler that is left out is the default one.
+    A role that is left out is the clique's name, and a scheduler that is left out is the default one. A startsAfter
+    that could never be followed, as of a set stored without webhooks, may be put right.
     """
-    for after, before in _pairs(cliques(new), cliques(old)):
-        for key in ("roleName", "minAvailable", "startsAfter"):
+    for after, before in same_named(cliques, new, old):
+        for key in ("roleName", "minAvailable"):
             yield from _kept(after["spec"][key], before["spec"][key])
+        for finding in _kept(after["spec"]["startsAfter"], before["spec"]["startsAfter"]):
+            if not _starts_never(old):
+                yield finding
         scheduler = after["spec"]["podSpec"]["schedulerName"]
         had = before["spec"]["podSpec"]["schedulerName"].value or facts.default_scheduler
         if (scheduler.value or facts.default_scheduler) != had:
@@ -55,7 +60,7 @@ def clique_fields(new: Field, old: Field, facts: Facts) -> Iterator[Finding]:
 
 def group_fields(new: Field, old: Field) -> Iterator[Finding]:
     """cliqueNames (in their order), minAvailable and resourceSharing of a scaling group cannot change (api rule U9)."""
-    for after, before in _pairs(scaling_groups(new), scaling_groups(old)):
+    for after, before in same_named(scaling_groups, new, old):
         for key in ("cliqueNames", "minAvailable", "resourceSharing"):
             yield from _kept(after[key], before[key])
 
@@ -77,15 +82,9 @@ def _same_members(where: Field, new: Sequence[Field], old: Sequence[Field], what
             yield where.forbidden(f"{what} cannot be removed from a set, and {name} is missing: give it 0 replicas")
 
 
-def _pairs(new: Sequence[Field], old: Sequence[Field]) -> Iterator[tuple[Field, Field]]:
-    """Members of the same name; the first where a name is there twice."""
-    before: dict[str, Field] = {}
-    for member in old:
-        before.setdefault(member["name"].text or "", member)
-    for member in new:
-        name = member["name"].text
-        if name and name in before:
-            yield member, before[name]
+def _starts_never(old: Field) -> bool:
+    """Whether the cliques of a stored set name others that are not there, or wait for each other."""
+    return any(isinstance(finding, FieldError) for finding in starts_after(old))
 
 
 def _kept(new: Field, old: Field) -> Iterator[FieldError]:
