@@ -80,6 +80,13 @@ class Login:
         """The session in the form that kopf takes."""
         return kopf.AiohttpSession(server=self.server, aiohttp_session=self.session())
 
+    async def __aenter__(self) -> "Login":
+        await self.renew()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
     async def close(self) -> None:
         """Close the sessions."""
         await asyncio.gather(*(session.close() for session in self._sessions))

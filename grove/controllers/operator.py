@@ -9,11 +9,14 @@ import itertools
 import logging
 import socket
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import kopf
 
+from grove.admission import Facts
 from grove.controllers.actor import Actor, Patience
 from grove.controllers.config import OperatorConfiguration, Server
 from grove.controllers.login import Login
@@ -59,6 +62,7 @@ class Controllers:
         world = World(schedulers)
         self.world = world
         self.scheduling = scheduling = Scheduling(schedulers, world)
+        self.facts = partial(_facts, scheduling, config)
         self.informers: list[Informer[Any]] = world.informers(client)
         self._recorder = EventRecorder(client, "grove-operator")
         actor, patience = Actor(client, world, self._recorder), Patience()
@@ -69,7 +73,7 @@ class Controllers:
             podclique=lambda key, within: self.podcliques.add_after(key, within),
         )
         startup = Startup(world, actor, wake, config.init_container)
-        verdicts = Verdicts(scheduling.facts)
+        verdicts = Verdicts(self.facts)
         replicas = ReplicaReconciler(world, actor, patience, wake, scheduling, startup, verdicts)
         sets = PodCliqueSetReconciler(
             world, actor, Patience(), replicas, scheduling, verdicts
@@ -131,6 +135,15 @@ class Controllers:
         if len(silent) == len(self.informers):
             silent = []  # the API server is away: a restart would only cost the caches
         return [*silent, *health.stuck(self.queues, _STUCK_SECONDS)]
+
+
+def _facts(scheduling: Scheduling, config: OperatorConfiguration) -> Facts:
+    """What the rules of admission ask beside the object: the same for webhooks and for sets that are read."""
+    return replace(
+        scheduling.facts(),
+        topology_aware=config.topology_aware_scheduling.enabled,
+        mnnvl=config.network.auto_mnnvl_enabled,
+    )
 
 
 class Operator:
@@ -197,13 +210,16 @@ class Operator:
         if self._webhook_socket is not None:
             from grove.controllers.webhooks import Webhooks  # 10 MB, which only those pay who want them
 
+            login = Login(self.settings)  # sessions belong to an event loop, and reviews have one of their own
             self._webhooks = Webhooks(
                 self._client(),
-                Client(self._login.reserved, self._login.server, reauth=self._login.renew),
+                Client(login.session, self._login.server, reauth=login.renew),
                 self._webhook_socket,
                 self._config,
-                self._controllers.scheduling,
+                self._controllers.facts,
+                self._controllers.scheduling.findings,
                 namespace=self._login.namespace,
+                open=login,
             )
             self._tasks.append(asyncio.create_task(self._watch_over(self._webhooks.run()), name="webhooks"))
         self._tasks.append(asyncio.create_task(self._say_hello(), name="hello"))

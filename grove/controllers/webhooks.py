@@ -5,12 +5,14 @@ They work whether this process leads or stands by, so a request may go to any re
 
 import asyncio
 import socket
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from grove.admission import Facts
+from grove.admission.fields import Field, Finding
 from grove.controllers.config import CertProvisionMode, OperatorConfiguration
-from grove.controllers.scheduling import Scheduling
 from grove.runtime.client import Client
 from grove.webhooks.certificates import expiry
 from grove.webhooks.configurations import SERVICE
@@ -22,7 +24,8 @@ from grove.webhooks.server import WebhookServer
 class Webhooks:
     """Serves on a bound socket, as `config` says; `namespace` is the operator's own.
 
-    `prompt` is the client for what reviews wait for: its requests must not queue behind all others.
+    `prompt` is the client for what reviews wait for, in the event loop of the server and while `open` is: its requests
+    must not queue behind all others. `facts` and `findings` are what the rules and the back ends say (see `Handlers`).
     """
 
     def __init__(
@@ -31,23 +34,21 @@ class Webhooks:
         prompt: Client,
         sock: socket.socket,
         config: OperatorConfiguration,
-        scheduling: Scheduling,
+        facts: Callable[[], Facts],
+        findings: Callable[[Field], Iterable[Finding]],
         *,
         namespace: str,
+        open: AbstractAsyncContextManager[object],  # noqa: A002
     ) -> None:
         webhooks, authorizer = config.server.webhooks, config.authorizer
         handlers = Handlers(
             prompt,
-            lambda: replace(
-                scheduling.facts(),
-                topology_aware=config.topology_aware_scheduling.enabled,
-                mnnvl=config.network.auto_mnnvl_enabled,
-            ),
-            scheduling.findings,
+            facts,
+            findings,
             protect=authorizer.enabled,
             exempt=authorizer.exempt_service_account_user_names,
         )
-        self._server = WebhookServer(sock, handlers.by_path())
+        self._server = WebhookServer(sock, handlers.by_path(), open)
         self._certificates: OwnAuthority | MountedFiles
         if webhooks.cert_provision_mode is CertProvisionMode.MANUAL:
             self._certificates = MountedFiles(self._server, Path(webhooks.server_cert_dir))

@@ -82,7 +82,7 @@ WEBHOOK_SECONDS = Histogram(
 )
 DRY_RUNS = Counter(
     "grove_admission_dry_runs",
-    "Pods tried out for admission by outcome: valid, invalid, refused (it may come to be allowed), unknown.",
+    "Objects tried out for admission by outcome: valid, invalid, refused (it may come to be allowed), unknown.",
     ("outcome",),
     registry=REGISTRY,
 )

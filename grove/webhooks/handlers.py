@@ -9,7 +9,8 @@ import jsonpatch
 from pydantic import ValidationError
 
 from grove.admission import Facts, Protection, Result, authorize, default, validate
-from grove.admission.fields import ErrorKind, Field, FieldError, Finding
+from grove.admission.fields import ErrorKind, Field, FieldError, Finding, as_one_text
+from grove.admission.validation import check_podcliqueset
 from grove.api.clustertopologybinding import ClusterTopologyBinding
 from grove.api.labels import API_VERSION
 from grove.api.podcliqueset import PodCliqueSet
@@ -20,6 +21,7 @@ from grove.webhooks import configurations
 from grove.webhooks.dry_run import DryRun, Verdict
 from grove.webhooks.reviews import Answer, Request
 from grove.webhooks.server import Handler, off_loop
+from grove.webhooks.trials import Trial, trials
 
 _REASONS: Final = {
     ErrorKind.REQUIRED: "FieldValueRequired",
@@ -81,11 +83,8 @@ class Handlers:
         problem = _unfit(request, PodCliqueSet.KIND)
         if problem is not None:
             return problem
-        result = await off_loop(request.size, self._check, request, await self._known())
-        verdict = Verdict()
-        if result.ok and self._dry_run is not None:
-            new, old = default(request.object, request.old), default(request.old) if request.old else None
-            verdict = await self._dry_run.check(new, old, request.namespace)
+        result, to_try = await off_loop(request.size, self._check, request, await self._known())
+        verdict = await self._dry_run.check(to_try, request.namespace) if self._dry_run is not None else Verdict()
         return _answer(result, verdict)
 
     async def _known(self) -> Facts:
@@ -104,15 +103,18 @@ class Handlers:
         topologies = {obj.name: [level.domain for level in obj.spec.levels] for obj in bindings.items}
         return replace(facts, topologies=topologies)
 
-    def _check(self, request: Request, facts: Facts) -> Result:
-        result = validate(request.object, request.old, facts)
+    def _check(self, request: Request, facts: Facts) -> tuple[Result, list[Trial]]:
+        """What the rules say, and what is to be tried of a set that is right so far."""
+        old = default(request.old) if isinstance(request.old, dict) else None
+        new = default(request.object, old)
+        result = check_podcliqueset(new, old, facts)
         if not result.ok:  # further rules count on it that the set is right so far
-            return result
-        found = list(self._further(Field(default(request.object, request.old))))
-        return Result(
-            tuple(finding for finding in found if isinstance(finding, FieldError)),
-            (*result.warnings, *(str(finding) for finding in found if not isinstance(finding, FieldError))),
-        )
+            return result, []
+        found = list(self._further(Field(new)))
+        errors = tuple(finding for finding in found if isinstance(finding, FieldError))
+        warnings = (str(finding) for finding in found if not isinstance(finding, FieldError))
+        to_try = trials(new, old) if self._dry_run is not None and not errors else []
+        return Result(errors, (*result.warnings, *warnings)), to_try
 
     async def validate_binding(self, request: Request) -> Answer:
         """Check a ClusterTopologyBinding."""
@@ -194,16 +196,10 @@ def _defaults(request: Request) -> list[dict[str, Any]]:
 def _answer(result: Result, verdict: Verdict) -> Answer:
     causes = [Cause(_REASONS[error.kind], str(error), error.path) for error in result.errors]
     causes += verdict.causes
+    tried = (f"{cause.field}: {cause.message}" for cause in verdict.causes)
     return Answer(
         allowed=not causes,
-        message=_message(result, verdict),
+        message=as_one_text([*map(str, result.errors), *tried]),
         causes=causes,
         warnings=(*result.warnings, *verdict.warnings),
     )
-
-
-def _message(result: Result, verdict: Verdict) -> str:
-    """All errors as one text, as the API server words it: in brackets when there are several."""
-    lines = [str(error) for error in result.errors]
-    lines += [f"{cause.field}: {cause.message}" for cause in verdict.causes]
-    return lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]" if lines else ""

@@ -2,6 +2,9 @@
 
 Only what is no AdmissionReview at all is answered with an HTTP error. Everything else, a failure of ours included, is
 an answer in the review, so that the user reads a sentence and not `failed calling webhook`.
+
+The server has an event loop of its own, in a thread: somebody waits for each answer, and the main loop may be busy with
+a thousand pods.
 """
 
 import asyncio
@@ -12,12 +15,13 @@ import ssl
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, nullcontext
 from typing import Final, ParamSpec, TypeVar
 
 from aiohttp import web
 
 from grove.runtime import metrics
+from grove.runtime.threads import LoopThread
 from grove.webhooks.reviews import Answer, BadReviewError, Request, decode, encode
 
 logger = logging.getLogger(__name__)
@@ -39,14 +43,25 @@ _JSON: Final = "application/json"
 
 
 class WebhookServer:
-    """Serves `handlers`, by path, on a bound socket. It listens from the first certificate on."""
+    """Serves `handlers`, by path, on a bound socket. It listens from the first certificate on.
 
-    def __init__(self, sock: socket.socket, handlers: Mapping[str, Handler]) -> None:
+    The handlers run in its own event loop. What they need there, such as connections, is `open` while it serves.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        handlers: Mapping[str, Handler],
+        open: AbstractAsyncContextManager[object] = nullcontext(),  # noqa: A002, B008
+    ) -> None:
         self._socket = sock
+        self._open = open
+        self._thread = LoopThread("webhooks")
+        self._serving = AsyncExitStack()
         self.certificate = b""
         """the certificate shown, as PEM"""
         self._newest: ssl.SSLContext | None = None
-        self._runner: web.AppRunner | None = None
+        self._listening = False
         self._app = web.Application(client_max_size=_MAX_BYTES)
         for path, handler in handlers.items():
             self._app.router.add_post(path, _serve(path, handler))
@@ -54,7 +69,7 @@ class WebhookServer:
     @property
     def listening(self) -> bool:
         """Whether requests are taken."""
-        return self._runner is not None
+        return self._listening
 
     async def show(self, certificate: bytes, key: bytes) -> None:
         """Show this certificate (PEM) to every client that connects from now on; open connections stay.
@@ -63,24 +78,31 @@ class WebhookServer:
         """
         self._newest = _context(certificate, key)
         self.certificate = certificate
-        if self._runner is not None:
-            return
+        if not self._listening:
+            await self._thread.run(self._listen())
+            self._listening = True
+
+    async def close(self) -> None:
+        """Take no further requests, finish those that run, and let go of the port."""
+        if self._listening:
+            self._listening = False
+            await self._thread.run(self._serving.aclose())
+        self._thread.stop()
+        self._socket.close()
+
+    async def _listen(self) -> None:
         # The context that listens has no certificate: each handshake takes the newest one.
         outer = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         outer.minimum_version = ssl.TLSVersion.TLSv1_2
         outer.sni_callback = self._take_newest
         runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=_GRACE, handle_signals=False)
-        await runner.setup()
-        await web.SockSite(runner, self._socket, ssl_context=outer, backlog=_BACKLOG).start()
-        self._runner = runner
+        async with AsyncExitStack() as serving:
+            await serving.enter_async_context(self._open)
+            serving.push_async_callback(runner.cleanup)
+            await runner.setup()
+            await web.SockSite(runner, self._socket, ssl_context=outer, backlog=_BACKLOG).start()
+            self._serving = serving.pop_all()
         logger.info("Serving webhooks on port %d", self._socket.getsockname()[1])
-
-    async def close(self) -> None:
-        """Take no further requests, finish those that run, and let go of the port."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
-        self._socket.close()
 
     def _take_newest(self, connection: ssl.SSLObject, _name: str | None, _outer: ssl.SSLContext) -> None:
         assert self._newest is not None, "listens only once there is one"

@@ -199,6 +199,38 @@ def test_what_is_not_there_yet_is_a_warning(stage: Stage, pod_spec: Object, why:
     assert why in said
 
 
+def test_a_priority_that_is_not_there_yet_is_a_warning_at_the_set(stage: Stage) -> None:
+    obj = podcliqueset("p", clique("a", 1), clique("b", 1), priorityClassName="nope")
+    said = "pods would be refused now: no PriorityClass with name nope was found"
+    assert warnings(stage.cluster, obj, "default").splitlines() == [
+        f"Warning: spec.template.priorityClassName: {said}",
+        "error: 1 warning received",
+    ]
+
+
+CPU = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
+
+
+@pytest.mark.parametrize(
+    ("metric", "field"),
+    [
+        ({"type": "Resource", "resource": {**CPU, "target": {"type": "Utilization"}}}, "metrics[0].resource.target"),
+        ({"type": "Pods", "resource": CPU}, "metrics[0].pods"),
+    ],
+)
+def test_a_metric_that_can_never_be_is_an_error_of_its_autoscaler(stage: Stage, metric: Object, field: str) -> None:
+    config = {"maxReplicas": 3, "metrics": [metric]}
+    obj = podcliqueset(
+        "m",
+        clique("a", 1, autoScalingConfig=config),
+        clique("b", 1),
+        podCliqueScalingGroups=[{"name": "g", "cliqueNames": ["b"], "scaleConfig": config}],
+    )
+    message = refusal(stage.cluster, obj)
+    assert f"spec.template.cliques[0].spec.autoScalingConfig.{field}" in message
+    assert f"spec.template.podCliqueScalingGroups[0].scaleConfig.{field}" in message
+
+
 def warnings(cluster: Harness, obj: Object, namespace: str) -> str:
     """What kubectl warns about when it creates a set, which is accepted."""
     words = ["create", "-n", namespace, "--dry-run=server", "-f", "-", "--warnings-as-errors"]

@@ -66,6 +66,7 @@ CONSTANTS = {
     "MNNVL_CLAIM": "mnnvl-claim",
     "DEFAULT_SCHEDULER": "default-scheduler",
     "DEFAULT_TERMINATION_DELAY": "4h",
+    "INVALID_SPEC": "ERR_INVALID_SPEC",
     "MAX_NAME_LENGTH": 45,
 }
 

@@ -1,6 +1,7 @@
 """The webhooks in the operator's process: when requests should go to another replica."""
 
 import asyncio
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -21,14 +22,17 @@ from tests.fake_api.seen import until
 async def test_ready_from_the_first_certificate_until_the_last_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """An API server that is away takes no replica out of service: what is shown goes on being valid."""
     api, schedulers = FakeApi([SECRET, MUTATING, VALIDATING]), enable()
+    scheduling = Scheduling(schedulers, World(schedulers))
     fault = api.faults.refuse(403, "Forbidden", resource="secrets", verb="create", times=None)
     served = Webhooks(
         api.client(),
         api.client(),
         bind("127.0.0.1", 0),
         OperatorConfiguration(),
-        Scheduling(schedulers, World(schedulers)),
+        scheduling.facts,
+        scheduling.findings,
         namespace="grove",
+        open=nullcontext(),
     )
     task = asyncio.ensure_future(served.run())
     await until(lambda: served.problems() and "403 Forbidden" in served.problems()[0])

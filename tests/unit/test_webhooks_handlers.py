@@ -16,6 +16,7 @@ from grove.webhooks import dry_run
 from grove.webhooks.dry_run import DryRun, Verdict
 from grove.webhooks.handlers import Handlers
 from grove.webhooks.reviews import Request, decode
+from grove.webhooks.trials import trials
 from tests.fake_api import FakeApi
 from tests.unit.support import clique, pod_set, stored
 
@@ -39,7 +40,9 @@ class Asked(Client):
         self._answer = answer
 
     async def request(self, method: str, path: str, **options: Any) -> Any:
-        assert (method, path, options["params"]["dryRun"]) == ("POST", "/api/v1/namespaces/default/pods", "All")
+        kind = {"Pod": "api/v1/{}/pods", "HorizontalPodAutoscaler": "apis/autoscaling/v2/{}/horizontalpodautoscalers"}
+        expected = "/" + kind[options["body"]["kind"]].format("namespaces/default")
+        assert (method, path, options["params"]["dryRun"]) == ("POST", expected, "All")
         self.bodies.append(options["body"])
         answer = self._answer(options["body"])
         return await answer if asyncio.iscoroutine(answer) else answer
@@ -148,7 +151,7 @@ def two(**fields: Any) -> Object:
 
 
 async def check(client: Asked, obj: Object, old: Object | None = None) -> Verdict:
-    return await DryRun(client).check(default(obj), default(old) if old else None, "default")
+    return await DryRun(client).check(trials(default(obj), default(old) if old else None), "default")
 
 
 async def test_a_pod_of_each_clique_is_tried_as_the_user_wrote_it() -> None:
@@ -195,6 +198,82 @@ async def test_an_invalid_pod_is_an_error_of_its_clique() -> None:
     assert answer.message.startswith(
         '[spec.template.cliques[1].spec.podSpec.containers[0]: Invalid value: "2": must be less than or equal to cpu '
     )
+
+
+async def test_what_was_found_right_is_not_tried_again_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("grove.webhooks.dry_run.clock.now", lambda: now)
+    client = Asked(lambda body: refusing(422, "invalid")(body) if "other" in str(body) else body)
+    handlers = Handlers(client, Facts)
+    for _ in range(2):
+        answer = await handlers.validate(request(two()))
+        assert not answer.allowed
+    assert [body["spec"]["containers"][0]["image"] for body in client.bodies] == [
+        "example.com/image:1",
+        "example.com/other:1",
+        "example.com/other:1",
+    ]
+    now += 3600
+    await handlers.validate(request(two()))
+    assert len(client.bodies) == 5
+
+
+def priorities(of_set: str, of_pod: str) -> Object:
+    """A set with a PriorityClass, and a clique whose pods name one too."""
+    obj = pod_set(clique("a", 1), clique("b", 1, image="example.com/other:1"), priorityClassName=of_set)
+    obj["spec"]["template"]["cliques"][1]["spec"]["podSpec"]["priorityClassName"] = of_pod
+    return obj
+
+
+async def test_the_priority_of_the_set_is_tried_with_its_pods() -> None:
+    """It stands above what the pods say, as with the gangs of Kubernetes; what is wrong with it is said once."""
+    client = Asked(refusing(403, 'pods "grove-" is forbidden: no PriorityClass with name high was found'))
+    verdict = await check(client, priorities("high", "low"))
+    assert [body["spec"]["priorityClassName"] for body in client.bodies] == ["high", "high"]
+    said = "pods would be refused now: no PriorityClass with name high was found"
+    assert verdict.warnings == (f"spec.template.priorityClassName: {said}",)
+    assert await check(client, priorities("", "high")) == Verdict(
+        warnings=tuple(f"spec.template.cliques[{index}]: {said}" for index in range(2))
+    )
+
+
+async def test_an_invalid_priority_of_the_set_is_its_own_error() -> None:
+    client = Asked(refusing(422, "invalid", ("FieldValueInvalid", 'Invalid value: "H"', "spec.priorityClassName")))
+    fields = [cause.field for cause in (await check(client, priorities("H", ""))).causes]
+    assert fields == ["spec.template.priorityClassName"]
+    fields = [cause.field for cause in (await check(client, priorities("", "H"))).causes]
+    assert fields[1] == "spec.template.cliques[1].spec.podSpec.priorityClassName"
+
+
+CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}
+
+
+def autoscaled(*metrics: Object) -> Object:
+    """A clique, and a scaling group of another one, with the same autoscaler."""
+    config = {"maxReplicas": 5, "metrics": list(metrics)}
+    first, second = clique("a", 1), clique("b", 1)
+    first["spec"]["autoScalingConfig"] = config
+    group = {"name": "g", "cliqueNames": ["b"], "scaleConfig": config}
+    return pod_set(first, second, podCliqueScalingGroups=[group])
+
+
+async def test_metrics_that_no_autoscaler_can_have_are_an_error_of_their_field() -> None:
+    cause = ("FieldValueRequired", "Required value: must set either", "spec.metrics[0].resource.target")
+    client = Asked(lambda body: body if body["kind"] == "Pod" else refusing(422, "invalid", cause)(body))
+    verdict = await check(client, autoscaled(CPU))
+    assert [cause.field for cause in verdict.causes] == [
+        "spec.template.cliques[0].spec.autoScalingConfig.metrics[0].resource.target",
+        "spec.template.podCliqueScalingGroups[0].scaleConfig.metrics[0].resource.target",
+    ]
+    spec = client.bodies[1]["spec"]
+    assert (spec["minReplicas"], spec["maxReplicas"], spec["metrics"]) == (1, 5, [CPU])
+
+
+async def test_autoscalers_are_tried_when_they_have_metrics_that_changed() -> None:
+    client = Asked()
+    await check(client, autoscaled())
+    await check(client, autoscaled(CPU), autoscaled(CPU))
+    assert {body["kind"] for body in client.bodies} == {"Pod"}
 
 
 async def test_a_pod_that_cannot_be_decoded_is_an_error_of_its_clique() -> None:

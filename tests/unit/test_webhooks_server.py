@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import ssl
+import urllib.request
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -185,6 +186,50 @@ async def test_a_large_review_holds_up_nobody() -> None:
         async with await answer as response:
             assert response.status == 200
     assert turns > 20
+
+
+async def test_reviews_do_not_wait_for_the_main_loop() -> None:
+    """While the loop that the operator works in is held up, answers are given."""
+
+    def ask(url: str, shown: Certificates) -> bytes:
+        context = ssl.create_default_context(cadata=shown.ca_bundle.decode())
+        data = json.dumps(review(object=pod_set(clique("a", 1)))).encode()
+        headers = {"Content-Type": "application/json"}
+        asked = urllib.request.Request(url + VALIDATE, data, headers)
+        with urllib.request.urlopen(asked, context=context, timeout=60) as answer:
+            found: bytes = answer.read()
+            return found
+
+    shown = new_certificates()
+    async with serving(rules(), shown) as (_, url):
+        assert b'"allowed":true' in ask(url, shown)  # which holds up this loop until it has an answer
+
+
+async def test_what_handlers_need_is_open_while_they_serve() -> None:
+    """It belongs to the loop in which they run."""
+    events: list[tuple[str, asyncio.AbstractEventLoop]] = []
+
+    @asynccontextmanager
+    async def open_it() -> AsyncIterator[None]:
+        events.append(("open", asyncio.get_running_loop()))
+        yield
+        events.append(("closed", asyncio.get_running_loop()))
+
+    async def handler(_: Request) -> Answer:
+        events.append(("asked", asyncio.get_running_loop()))
+        return Answer()
+
+    shown, sock = new_certificates(), bind("127.0.0.1", 0)
+    server = WebhookServer(sock, {"/x": handler}, open_it())
+    await server.show(shown.certificate, shown.key)
+    url = f"https://127.0.0.1:{sock.getsockname()[1]}/x"
+    async with trusting(shown) as client:
+        assert (await post(client, url, json=review()))[0] == 200
+    await server.close()
+    assert [what for what, _ in events] == ["open", "asked", "closed"]
+    loops = {loop for _, loop in events}
+    assert len(loops) == 1
+    assert asyncio.get_running_loop() not in loops
 
 
 async def answered(handler: Handler, decoded: Request) -> Answer:
