@@ -103,3 +103,8 @@ def podclique_selector(pcs: str, pclq: str) -> str:
 def scaling_group_selector(pcs: str, pcsg: str) -> str:
     """Label selector of the pods of a PodCliqueScalingGroup."""
     return f"{podcliqueset_selector(pcs)},{SCALING_GROUP}={pcsg}"
+
+
+def index_of(text: str) -> int | None:
+    """The index that a label or the end of a name tells; None when it is no number."""
+    return int(text) if text.isascii() and text.isdigit() else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grove.api import labels
+from grove.api.times import rfc3339
 from grove.controllers.world import World
 from grove.plan.diff import covers, replacement
 from grove.runtime.apply import Result, apply
@@ -235,7 +236,7 @@ def earliest(*seconds: float | None) -> float | None:
 
 def now_text() -> str:
     """The time as Kubernetes writes it: RFC 3339, UTC, whole seconds."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return rfc3339(time.time())
 
 
 _VERBS = {Create: "Created", Patch: "Updated", Delete: "Deleted"}

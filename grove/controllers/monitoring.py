@@ -6,7 +6,6 @@ Every replica of the operator has these numbers, since each holds the caches: ta
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from typing import Any
 
 from prometheus_client import Histogram
@@ -16,6 +15,7 @@ from prometheus_client.registry import Collector
 from grove.api.base import Condition
 from grove.api.labels import ConditionType
 from grove.api.podgang import PodGang
+from grove.api.times import epoch
 from grove.controllers.world import World
 from grove.plan.observed import POD_STATES
 from grove.runtime.informer import Informer
@@ -98,7 +98,7 @@ class Monitor(Collector):
         if old is None or old.uid != new.uid or not self._leads():
             return  # it was like this before we looked
         for stage in reached.keys() - before:
-            GANG_SECONDS.labels(stage).observe(max(0.0, reached[stage] - _seconds(new.metadata.creation_timestamp)))
+            GANG_SECONDS.labels(stage).observe(max(0.0, reached[stage] - epoch(new.metadata.creation_timestamp)))
 
 
 def _gauge(name: str, text: str, label: str, values: dict[str, Any]) -> Metric:
@@ -131,8 +131,4 @@ def _is_updating(progress: Any) -> bool:
 def _true_since(conditions: Iterable[Condition], type_: str) -> float:
     """When a condition became true, in seconds since the epoch; 0 while it is not."""
     at = (item.last_transition_time for item in conditions if item.type == type_ and item.status == "True")
-    return _seconds(next(at, None))
-
-
-def _seconds(timestamp: str | None) -> float:
-    return datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp() if timestamp else 0.0
+    return epoch(next(at, None))

@@ -238,9 +238,9 @@ class Router:
         self._wake_owner(child.namespace, child.labels, within)
 
     def _wake_owner(self, namespace: str, tags: Mapping[str, str], within: float) -> None:
-        index = tags.get(labels.PODCLIQUESET_REPLICA_INDEX, "")
-        if index.isascii() and index.isdigit():
-            self._wake.replica((namespace, tags.get(labels.PART_OF, ""), int(index)), within)
+        index = names.index_of(tags.get(labels.PODCLIQUESET_REPLICA_INDEX, ""))
+        if index is not None:
+            self._wake.replica((namespace, tags.get(labels.PART_OF, ""), index), within)
 
 
 def _sightings(old: R | None, new: R | None) -> list[R]:

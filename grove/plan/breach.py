@@ -11,12 +11,12 @@ Two conditions and a time hold all there is to remember, so that a restart of th
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from grove.api.base import find_condition
 from grove.api.labels import ConditionType, Reason
 from grove.api.podclique import PodClique
+from grove.api.times import epoch, rfc3339
 from grove.plan.conditions import Want, find, is_true, merged
 from grove.plan.observed import PodView
 
@@ -112,19 +112,6 @@ def breach_conditions(
     if scheduled >= minimum or find(live, kind):
         return [breach, Want(kind, False, Reason.MIN_AVAILABLE_REACHED, _ARMED)]
     return [breach]
-
-
-def epoch(timestamp: str) -> float:
-    """Seconds since the epoch of an RFC 3339 time; 0 when it cannot be read."""
-    try:
-        return datetime.fromisoformat(timestamp).timestamp()
-    except ValueError:
-        return 0.0
-
-
-def rfc3339(seconds: float) -> str:
-    """A time as Kubernetes writes it: RFC 3339, UTC, whole seconds."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _breach(present: Sequence[PodView], scheduled: int, minimum: int, *, suspended: bool) -> Want:

@@ -13,7 +13,8 @@ from grove.api import labels
 from grove.api.durations import format_duration
 from grove.api.labels import ConditionType, EventReason, Reason
 from grove.api.podgang import PodGangPhase
-from grove.plan.breach import Breach, breach_of, epoch, rfc3339, termination_message
+from grove.api.times import epoch, rfc3339
+from grove.plan.breach import Breach, breach_of, termination_message
 from grove.plan.conditions import Want, find, is_true, merged
 from grove.plan.gangs import GangState, GroupState
 from grove.plan.placement import Placement

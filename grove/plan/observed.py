@@ -1,11 +1,11 @@
 """What a pass sees of a pod: the few facts decisions need, small enough to hold many thousands of them."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from sys import intern
 from typing import Any, Self
 
-from grove.api import labels
+from grove.api import labels, names
+from grove.api.times import epoch
 
 POD_STATES = ("gated", "unscheduled", "waiting", "starting", "ready", "ended", "terminating")
 """What people are told of a pod, in metrics and on the command line; `waiting` is for other cliques to start."""
@@ -116,7 +116,7 @@ class PodView:
                 refusal = "" if scheduled or schedule_gated else condition.get("message") or ""
             elif kind == "Ready":
                 ready = value == "True"
-                ready_since = _epoch(condition.get("lastTransitionTime")) if ready else 0.0
+                ready_since = epoch(condition.get("lastTransitionTime")) if ready else 0.0
         errored = not ready and _errored(status)
         held = status.get("phase", "Pending") == "Pending" and _waits(spec, notes)
         return cls(
@@ -134,7 +134,7 @@ class PodView:
             pod_group=intern(notes.get(labels.KAI_POD_GROUP_NAME) or notes.get(labels.KUBERNETES_GROUP_NAME) or ""),
             group_template_hash=intern(tags.get(labels.SCALING_GROUP_TEMPLATE_HASH) or ""),
             index=_index(tags.get(labels.POD_INDEX), spec.get("hostname")),
-            created=_epoch(metadata.get("creationTimestamp")),
+            created=epoch(metadata.get("creationTimestamp")),
             gates=tuple(intern(gate["name"]) for gate in spec.get("schedulingGates") or ()),
             scheduling_group=intern((spec.get("schedulingGroup") or {}).get("podGroupName") or ""),
             node=intern(spec.get("nodeName") or ""),
@@ -181,11 +181,5 @@ def _started_not_ready(status: dict[str, Any]) -> bool:
 
 
 def _index(label: str | None, hostname: str | None) -> int:
-    if label and label.isascii() and label.isdigit():
-        return int(label)
-    tail = (hostname or "").rpartition("-")[2]
-    return int(tail) if tail.isascii() and tail.isdigit() else -1
-
-
-def _epoch(timestamp: str | None) -> float:
-    return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
+    indices = (names.index_of(text) for text in (label or "", (hostname or "").rpartition("-")[2]))
+    return next((index for index in indices if index is not None), -1)

@@ -7,7 +7,7 @@ operator and a second one agree, and nothing has to be remembered.
 from collections.abc import Mapping
 from typing import Any
 
-from grove.api import labels
+from grove.api import labels, names
 from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podcliqueset import UpdateStrategyType
@@ -44,8 +44,7 @@ def current_replica(template: Template) -> int | None:
 
 def replica_of(child: PodClique | PodCliqueScalingGroup) -> int | None:
     """Index of the set replica a child belongs to; None when its label does not tell."""
-    text = child.labels.get(labels.PODCLIQUESET_REPLICA_INDEX, "")
-    return int(text) if text.isascii() and text.isdigit() else None
+    return names.index_of(child.labels.get(labels.PODCLIQUESET_REPLICA_INDEX, ""))
 
 
 def updating(child: PodClique | PodCliqueScalingGroup, template: Template) -> bool:

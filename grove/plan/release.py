@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grove.api import labels
+from grove.api import labels, names
 from grove.api.base import find_condition
 from grove.api.labels import ConditionType, Reason
 from grove.api.podclique import PodClique
@@ -167,8 +167,8 @@ def place_of(podclique: PodClique, template: Template) -> Place | None:
     clique = clique_of(podclique, template)
     if clique is None:
         return None
-    index = podclique.labels.get(labels.SCALING_GROUP_REPLICA_INDEX, "")
-    return Place(clique, template.group_of.get(clique, ""), int(index) if index.isascii() and index.isdigit() else 0)
+    index = names.index_of(podclique.labels.get(labels.SCALING_GROUP_REPLICA_INDEX, ""))
+    return Place(clique, template.group_of.get(clique, ""), index or 0)
 
 
 def lacking_parents(podclique: PodClique, template: Template, readiness: Readiness) -> tuple[Parent, ...] | None:

@@ -16,7 +16,7 @@ from grove.plan.conditions import Want, merged
 from grove.plan.diff import covers
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP
 from grove.plan.podclique import ensure_podclique, is_available, is_updated
-from grove.plan.progress import child_progress, updating
+from grove.plan.progress import child_progress, replica_of, updating
 from grove.plan.template import Template
 from grove.plan.update import patch_for, three_way_replicas
 from grove.runtime.writes import Create, Delete, Write
@@ -49,8 +49,8 @@ def group_of(scaling_group: PodCliqueScalingGroup, template: Template) -> str | 
 
 def set_replica(child: PodCliqueScalingGroup | PodClique) -> int:
     """Index of the set replica a child belongs to; -1 when its label does not tell."""
-    text = child.labels.get(labels.PODCLIQUESET_REPLICA_INDEX, "")
-    return int(text) if text.isascii() and text.isdigit() else -1
+    index = replica_of(child)
+    return -1 if index is None else index
 
 
 def plan_members(

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from grove.api import durations
 from grove.api.labels import ConditionType, EventReason, Reason
+from grove.api.times import epoch
 from grove.plan.conditions import Want
 from grove.plan.hashes import is_ours
 from grove.plan.progress import current_replica, rolling
@@ -161,13 +161,13 @@ def _stuck(seen: list[Part], turn: Mapping[str, Any] | None, now: str) -> tuple[
 
     Time counts from the beginning of the replica's turn, or from the last pod of the part that got ready since.
     """
-    start = _epoch((turn or {}).get("updateStartedAt") or now)
+    start = epoch((turn or {}).get("updateStartedAt") or now)
     left: list[float] = []
     for part in seen:
         limit = _seconds(part.config.progress_deadline if part.config is not None else None)
         if limit is None or part.done:
             continue
-        rest = max(start, part.latest) + limit - _epoch(now)
+        rest = max(start, part.latest) + limit - epoch(now)
         if rest <= 0:
             return part, None
         left.append(rest)
@@ -206,7 +206,3 @@ def _seconds(duration: str | None) -> float | None:
     except (ValueError, OverflowError):
         return None
     return seconds if seconds > 0 else None
-
-
-def _epoch(timestamp: str) -> float:
-    return datetime.fromisoformat(timestamp).timestamp()

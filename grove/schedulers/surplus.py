@@ -6,8 +6,8 @@ scheduler said that it cannot place the other gang: a router's surplus must not 
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 
+from grove.api.times import epoch
 from grove.plan.gangs import GangState, GroupState
 from grove.plan.observed import PodView
 from grove.schedulers.backend import GangView, Object
@@ -38,7 +38,7 @@ def _waits_since(state: GangState, podgroups: Sequence[Object]) -> float:
     The condition's time stays while the scheduler goes on trying. Without pods a gang takes no room: 0.
     """
     refused = [
-        datetime.fromisoformat(condition["lastTransitionTime"]).timestamp()
+        epoch(condition["lastTransitionTime"])
         for podgroup in podgroups
         for condition in (podgroup.get("status") or {}).get("conditions") or ()
         if condition.get("type") == "PodGroupInitiallyScheduled"

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-import jsonpatch
 from pydantic import ValidationError
 
 from grove.admission import Facts, Protection, Result, authorize, default, validate
@@ -19,7 +18,7 @@ from grove.runtime.client import Client
 from grove.runtime.errors import ApiError, Cause
 from grove.webhooks import configurations
 from grove.webhooks.dry_run import DryRun, Verdict
-from grove.webhooks.reviews import Answer, Request
+from grove.webhooks.reviews import Answer, Request, json_patch
 from grove.webhooks.server import Handler, off_loop
 from grove.webhooks.trials import Trial, trials
 
@@ -189,8 +188,7 @@ def _unfit(request: Request, kind: str) -> Answer | None:
 
 def _defaults(request: Request) -> list[dict[str, Any]]:
     """The JSON patch that fills in the defaults."""
-    patch: list[dict[str, Any]] = jsonpatch.make_patch(request.object, default(request.object, request.old)).patch
-    return patch
+    return list(json_patch(request.object, default(request.object, request.old)))
 
 
 def _answer(result: Result, verdict: Verdict) -> Answer:

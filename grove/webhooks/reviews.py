@@ -1,7 +1,7 @@
 """Reading an AdmissionReview and answering it (admission.k8s.io/v1). Pure."""
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -94,6 +94,27 @@ def encode(uid: str, answer: Answer) -> bytes:
             "details": {"causes": [_cause(cause) for cause in answer.causes]},
         }
     return orjson.dumps({"apiVersion": _API_VERSION, "kind": _KIND, "response": response})
+
+
+def json_patch(before: Any, after: Any, path: str = "") -> Iterator[dict[str, Any]]:
+    """The JSON patch that makes `after` of `before`, where nothing was taken away and what stayed is shared.
+
+    So it is with defaults, and it costs what was added; to compare the two anew would take longer than all the rest.
+    """
+    if before is after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key, value in after.items():
+            where = f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
+            if key in before:
+                yield from json_patch(before[key], value, where)
+            else:
+                yield {"op": "add", "path": where, "value": value}
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for index, values in enumerate(zip(before, after, strict=True)):
+            yield from json_patch(*values, f"{path}/{index}")
+    else:
+        yield {"op": "replace", "path": path, "value": after}
 
 
 def _cause(cause: Cause) -> dict[str, str]:

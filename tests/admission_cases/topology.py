@@ -166,6 +166,28 @@ BINDING = (
         facts=ON,
     ),
     Case(
+        "the set prefers narrower than its clique",
+        constrained(pack(preferred="rack", name="gpus"), on_clique=pack(preferred="block")),
+        [
+            (
+                f'{TOP}.pack.preferred: Invalid value: "rack": narrower than block of {ON_CLIQUE}.pack.preferred, '
+                "which is inside of it: must be block or broader"
+            )
+        ],
+        facts=ON,
+    ),
+    Case(
+        "a group narrower than its clique",
+        constrained(None, pack("host", name="gpus"), pack("rack")),
+        [
+            (
+                f'{ON_GROUP}.pack.required: Invalid value: "host": narrower than rack of {ON_CLIQUE}.pack.required, '
+                "which is inside of it: must be rack or broader"
+            )
+        ],
+        facts=ON,
+    ),
+    Case(
         "required and preferred are not compared across levels",
         constrained(pack("host", name="gpus"), pack(preferred="zone")),
         facts=ON,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from grove.api.podclique import PodClique
-from grove.plan.breach import rfc3339
+from grove.api.times import rfc3339
 from grove.plan.termination import TerminationPlan, plan_terminations, termination_delay, termination_writes
 from grove.runtime.writes import Patch
 from tests.fake_api.objects import merge_patch

@@ -68,6 +68,14 @@ async def test_defaults_come_as_a_patch() -> None:
     assert not again.patch
 
 
+async def test_the_patch_fits_whatever_the_set_looks_like() -> None:
+    odd = pod_set({**clique("a/b~c"), "labels": {"x/y": "z"}}, clique("", replicas=None), clique("n", 0))
+    odd["spec"]["template"] |= {"headlessServiceConfig": {}, "terminationDelay": None, "cliqueStartupType": ""}
+    odd["metadata"]["namespace"] = ""
+    answer = await Handlers(Asked(), Facts).default(request(odd))
+    assert jsonpatch.apply_patch(odd, list(answer.patch)) == default(odd)
+
+
 async def test_every_error_has_its_field() -> None:
     obj = pod_set(clique("a", 1, 3), clique("", 1, 1))
     answer = await Handlers(Asked(), Facts).validate(request(obj))
