@@ -77,7 +77,8 @@ class PodCliqueSpec(KubeModel):
         default=(),
         description=(
             "Cliques whose minAvailable pods must be ready before these containers start. "
-            "Read when cliqueStartupType is CliqueStartupTypeExplicit. In a PodClique: names of PodCliques."
+            "Read when cliqueStartupType is CliqueStartupTypeExplicit. In a PodClique: names of PodCliques. "
+            "In a set it cannot change, unless nobody could start by it."
         ),
     )
     auto_scaling_config: AutoScalingConfig | None = Field(

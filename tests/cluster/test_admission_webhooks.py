@@ -131,14 +131,30 @@ def with_pod(**pod_spec: Any) -> Object:
 
 
 def test_defaults_are_stored_and_said_again_change_nothing(stage: Stage, namespace: str) -> None:
-    manifest = json.dumps(podcliqueset("d", clique("a", 2)))
+    """Every row of API doc 2.1."""
+    autoscaler = {"maxReplicas": 9}
+    manifest = json.dumps(
+        podcliqueset(
+            "d",
+            clique("a", 2, autoScalingConfig=autoscaler),
+            clique("left-out"),
+            clique("idle", 0),
+            clique("b", 1),
+            {"name": "g", "cliqueNames": ["b"], "replicas": 3, "scaleConfig": autoscaler},
+        )
+    )
     stage.cluster.kubectl("apply", "-n", namespace, "-f", "-", input=manifest)
     stored = stage.cluster.api("GET", PODCLIQUESET.path(namespace, "d"))
     template = stored["spec"]["template"]
     assert template["terminationDelay"] == "4h"
     assert template["headlessServiceConfig"] == {"publishNotReadyAddresses": True}
-    assert template["cliques"][0]["spec"]["minAvailable"] == 2
-    assert template["cliques"][0]["spec"]["podSpec"]["restartPolicy"] == "Always"
+    first, left_out, idle, _ = (one["spec"] for one in template["cliques"])
+    assert (first["podSpec"]["restartPolicy"], first["podSpec"]["terminationGracePeriodSeconds"]) == ("Always", 30)
+    assert (first["roleName"], first["minAvailable"], first["autoScalingConfig"]["minReplicas"]) == ("a", 2, 2)
+    assert (left_out["replicas"], left_out["minAvailable"]) == (1, 1)
+    assert (idle["replicas"], idle["minAvailable"]) == (0, 1)
+    (group,) = template["podCliqueScalingGroups"]
+    assert (group["minAvailable"], group["scaleConfig"]["minReplicas"]) == (1, 3)
     stage.cluster.kubectl("apply", "-n", namespace, "-f", "-", input=manifest)
     again = stage.cluster.api("GET", PODCLIQUESET.path(namespace, "d"))
     assert again["metadata"]["generation"] == stored["metadata"]["generation"] == 1
