@@ -10,12 +10,12 @@ from contextlib import aclosing
 import click
 
 from grove.api.podcliqueset import PodCliqueSet
+from grove.api.times import rfc3339
 from grove.cli.kube import ClusterError, Connection, Where, follow, located, look, timeout_option, with_cluster
 from grove.cli.output import dump, say
 from grove.cli.status import NOT_YET
 from grove.inspect.rollout import Rollout, Verdict, restart_note, restart_patch
 from grove.inspect.rollout import rollout as rollout_of
-from grove.plan.breach import rfc3339
 from grove.plan.kinds import PODCLIQUESET
 
 _ATTEMPTS = 3
