@@ -82,6 +82,8 @@ def plan(
     candidates, failed = _read(files, namespace, scheduler)
     if live:
         candidates, trouble = _compare(candidates, kubeconfig)
+        for candidate in candidates if output == "tree" else ():
+            say(f"{candidate.title} is not in the cluster yet")
         failed |= trouble
         if not candidates:
             sys.exit(failed)

@@ -12,6 +12,7 @@ from grove.admission.validation import validate_podcliqueset
 from grove.api import labels
 from grove.api.podcliqueset import PodCliqueSet
 from grove.cli.kube import Where, connected
+from grove.inspect.text import counted
 from grove.plan import kinds
 from grove.plan.forecast import Forecast, Restart, Turn, forecast
 from grove.plan.podcliqueset import SetSnapshot
@@ -79,11 +80,12 @@ def lines(title: str, told: Forecast) -> Iterator[str]:
     if told.changed:
         yield f"  changed templates: {', '.join(told.changed)}"
     if told.turns and told.rolling:
-        yield f"  {told.restarting} of {told.pods} pods restart, one replica of the set after the other:"
+        turns = ", one replica of the set after the other" if len(told.turns) > 1 else ""
+        yield f"  {told.restarting} of {counted(told.pods, 'pod')} restart{turns}:"
         yield from _few([f"    {number}. {_turn(turn)}" for number, turn in enumerate(told.turns, 1)])
     elif told.turns:
-        stale = f"{told.restarting} of {told.pods} pods have an older template"
-        yield f"  {stale}, and stay until they are deleted (OnDelete)"
+        pods = counted(told.pods, "pod")
+        yield f"  {told.restarting} of {pods} would have an older template until deleted (OnDelete)"
     else:
         yield "  no pod restarts"
     yield from _few([f"  {one.kind} {one.name}: {one.before} -> {one.after} replicas" for one in told.scalings])
@@ -100,10 +102,10 @@ def _turn(turn: Turn) -> str:
 
 def _restart(restart: Restart) -> str:
     if not restart.units:
-        return f"{restart.pods} pods of {restart.name}, {restart.at_once} at a time"
+        return f"{counted(restart.pods, 'pod')} of {restart.name}, {restart.at_once} at a time"
     units = ", ".join(map(str, restart.units[:_SHOWN])) + (", …" if len(restart.units) > _SHOWN else "")
     which = f"replicas {units}" if len(restart.units) > 1 else f"replica {units}"
-    return f"{which} of {restart.name} ({restart.pods} pods), {restart.at_once} at a time"
+    return f"{which} of {restart.name} ({counted(restart.pods, 'pod')}), {restart.at_once} at a time"
 
 
 def _few(items: list[str]) -> Iterator[str]:

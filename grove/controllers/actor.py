@@ -10,6 +10,7 @@ from grove.api import labels
 from grove.api.times import rfc3339
 from grove.controllers.world import World
 from grove.plan.diff import covers, replacement
+from grove.plan.update import differs
 from grove.runtime.apply import Result, apply
 from grove.runtime.client import Client
 from grove.runtime.errors import ApiError
@@ -145,14 +146,16 @@ class Actor:
         return None
 
     async def patch_status(self, resource: ResourceType, live: Mapping[str, Any], status: Mapping[str, Any]) -> Outcome:
-        """Write the fields of a status as they are given, guarded by the version the status was made from.
+        """Write the fields of a status that differ, guarded by the version the status was made from.
 
         Conditions are replaced as a list, so a writer of other conditions in between makes the patch fail and the pass
         run again.
         """
         metadata = live["metadata"]
         have = live.get("status") or {}
-        fields = {key: replacement(have.get(key), value) for key, value in status.items()}
+        fields = {
+            key: replacement(have.get(key), value) for key, value in status.items() if differs(have, {key: value})
+        }
         body = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": fields}
         write = Patch(resource, metadata.get("namespace", ""), metadata["name"], body, "status", metadata["uid"])
         return await self.act((resource, live), [write])

@@ -1,12 +1,14 @@
 """Reconciles a PodCliqueSet as a whole: removes what no replica needs any more, then its status."""
 
 import time
+from collections.abc import Sequence
 
 from grove.api.labels import INVALID_SPEC, PODCLIQUESET_FINALIZER, EventReason
 from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.replica import ReplicaReconciler
 from grove.controllers.routing import SOON, Name
 from grove.controllers.scheduling import SCHEDULER_UNAVAILABLE, Scheduling
+from grove.controllers.summaries import Summaries
 from grove.controllers.verdicts import Verdicts
 from grove.controllers.world import World
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
@@ -15,7 +17,7 @@ from grove.plan.template import Template
 from grove.plan.update import differs, without_finalizer
 from grove.plan.update_status import news, next_deadline, turned
 from grove.runtime.queue import Done
-from grove.runtime.writes import Delete
+from grove.runtime.writes import Delete, Write
 
 _EVENTS: Reasons = {
     (PODCLIQUE, Delete): (EventReason.POD_CLIQUE_DELETE_SUCCESSFUL, EventReason.POD_CLIQUE_DELETE_FAILED),
@@ -45,6 +47,7 @@ class PodCliqueSetReconciler:
         self._patience = patience
         self._replicas = replicas
         self._verdicts = verdicts
+        self._summaries = Summaries(world)
 
     async def reconcile(self, key: Name) -> Done:
         """Bring the set `key` in line with its spec. Raises PassFailedError when writes failed."""
@@ -58,12 +61,17 @@ class PodCliqueSetReconciler:
         if pcs.deleting:
             release = without_finalizer(PODCLIQUESET, pcs, PODCLIQUESET_FINALIZER)
             return Done((await self._actor.act((PODCLIQUESET, pcs.wire), release)).finish())
-        wrong = self._verdicts.errors(template)
-        writes = () if wrong else plan_removals(template, self._world.set_snapshot(template))
+        writes = () if self._verdicts.errors(template) else self._removals(template)
         cost = 2 * (time.thread_time() - start)  # the status looks at the same objects once more
         outcome = await self._actor.act((PODCLIQUESET, pcs.wire), writes, _EVENTS)
         waits = await self._write_status(self._world.sets.get(*key), outcome)
         return Done(earliest(waits, outcome.finish()), cost)
+
+    def _removals(self, template: Template) -> Sequence[Write]:
+        """What no replica needs any more. It is looked for only when there are more objects than are needed."""
+        if self._world.owned(template) == sum(replica.owned for replica in self._summaries.of(template)):
+            return ()
+        return plan_removals(template, self._world.set_snapshot(template))
 
     async def _write_status(self, template: Template | None, outcome: Outcome) -> float | None:
         """Write the status if it differs; seconds until a postponed write is due."""
@@ -71,10 +79,10 @@ class PodCliqueSetReconciler:
             return None
         key = ("set", (template.namespace, template.name))
         live = template.pcs.wire.get("status") or {}
-        failures = [f for i in range(template.replicas) for f in self._replicas.failures.get((*key[1], i), ())]
-        shown = self._spec_errors(template) + outcome.failures + failures
-        now, snapshot = now_text(), self._world.set_snapshot(template)
-        status = podcliqueset_status(template, snapshot, Outcome(shown).last_errors(live, now), now)
+        shown = self._spec_errors(template) + outcome.failures + self._replicas.failures_of(template)
+        now, snapshot = now_text(), self._world.replica_snapshot
+        errors = Outcome(shown).last_errors(live, now)
+        status = podcliqueset_status(template, self._summaries.of(template), snapshot, errors, now)
         if not differs(live, status):
             self._patience.settle(key)
             return next_deadline(template, snapshot, now)

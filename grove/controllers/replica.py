@@ -4,7 +4,7 @@ import time
 
 from grove.api.labels import EventReason
 from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, earliest, now_text
-from grove.controllers.routing import AT_ONCE, ReplicaKey, Wake
+from grove.controllers.routing import AT_ONCE, Name, ReplicaKey, Wake
 from grove.controllers.scheduling import Scheduling, lost_guarantee
 from grove.controllers.startup import Startup
 from grove.controllers.termination import Terminator
@@ -30,7 +30,7 @@ _EVENTS: Reasons = {
 
 
 class ReplicaReconciler:
-    """One pass over a set replica. What goes wrong is kept in `failures` for the set's status, by replica."""
+    """One pass over a set replica. What goes wrong is kept for the set's status (`failures_of`)."""
 
     def __init__(
         self,
@@ -50,7 +50,12 @@ class ReplicaReconciler:
         self._startup = startup
         self._terminator = Terminator(world, actor)
         self._verdicts = verdicts
-        self.failures: dict[ReplicaKey, list[Failure]] = {}
+        self._failures: dict[Name, dict[int, list[Failure]]] = {}
+
+    def failures_of(self, template: Template) -> list[Failure]:
+        """What went wrong last in the replicas of a set, those of the lowest first."""
+        failed = self._failures.get((template.namespace, template.name), {})
+        return [failure for replica in sorted(failed) if replica < template.replicas for failure in failed[replica]]
 
     async def reconcile(self, key: ReplicaKey) -> Done:
         """Bring replica `key` in line with its set. Raises PassFailedError when writes failed."""
@@ -151,8 +156,12 @@ class ReplicaReconciler:
     def _remember(self, key: ReplicaKey, failures: list[Failure]) -> None:
         """Keep a replica's failures for the set's status, and wake the set when they changed."""
         shown = [failure for failure in failures if not failure.passing]
-        before = self.failures.pop(key, [])
+        name, replica = key[:2], key[2]
+        failed = self._failures.setdefault(name, {})
+        before = failed.pop(replica, [])
         if shown:
-            self.failures[key] = shown
+            failed[replica] = shown
+        if not failed:
+            del self._failures[name]
         if shown != before:
-            self._wake.podcliqueset(key[:2], AT_ONCE)
+            self._wake.podcliqueset(name, AT_ONCE)

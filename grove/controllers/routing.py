@@ -173,16 +173,17 @@ class Router:
     def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         if old is not None and new is not None and replace(old, resource_version=new.resource_version) == new:
             return
-        counted = old is None or new is None or old.active != new.active or old.gang != new.gang
+        urgency = _Urgency.of(old, new, ours=self._world.taking)
         for owner in {seen.owner_uid for seen in (old, new) if seen is not None}:  # a pod may be taken from its owner
             for podclique in self._world.podcliques.by_index("uid", owner):
-                self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE if counted else SOON)
-                self._wake_replica(podclique, AT_ONCE if counted else SOON)
+                self._wake.podclique((podclique.namespace, podclique.name), urgency.podclique)
+                self._wake_replica(podclique, urgency.replica)
                 group = podclique.labels.get(labels.SCALING_GROUP)
-                if group is not None and (counted or (old is not None and new is not None and old.ready != new.ready)):
+                if urgency.counts and group is not None:
                     # Its update goes on by the pods: new ones may be ready before a status ever told of the gap.
                     self._wake.scaling_group((podclique.namespace, group), LATER)
-                self._wake_update(podclique)
+                if urgency.counts:
+                    self._wake_update(podclique)
         if new is not None and not new.owner_uid:
             self._wake.podclique((new.namespace, new.podclique), AT_ONCE)
 
@@ -193,7 +194,7 @@ class Router:
         """
         template = self._world.set_of(podclique)
         if template is not None and current_replica(template) == replica_of(podclique) is not None:
-            self._wake_set(podclique, LATER)
+            self._wake_set(podclique, SOON)
 
     def _service_changed(self, old: Child | None, new: Child | None) -> None:
         for child in (new, old):
@@ -241,6 +242,37 @@ class Router:
         index = names.index_of(tags.get(labels.PODCLIQUESET_REPLICA_INDEX, ""))
         if index is not None:
             self._wake.replica((namespace, tags.get(labels.PART_OF, ""), index), within)
+
+
+@dataclass(frozen=True, slots=True)
+class _Urgency:
+    """Within how many seconds a pod's change is looked at, by the pass of its PodClique and by that of its gang."""
+
+    podclique: float
+    replica: float
+    counts: bool
+    """whether there is one more or one less that holds its place, or that is ready"""
+
+    @classmethod
+    def of(cls, old: PodView | None, new: PodView | None, *, ours: bool) -> "_Urgency":
+        """Judge a change; `ours` is one that the operator made itself.
+
+        A pod that holds its place no more gets a successor at once, and one that came joins its gang. One that got
+        ready lets others go or start, one on a node lets scaled gangs start. The rest is only told in statuses.
+        """
+        before, after = old is not None and old.active, new is not None and new.active
+        if before != after or (old is not None and new is not None and _tags(old) != _tags(new)):
+            return cls(SOON if ours and after else AT_ONCE, AT_ONCE if after else LATER, counts=True)
+        if old is None or new is None:  # it has ended now, and held its place no more before
+            return cls(SOON, LATER, counts=False)
+        if old.ready != new.ready:
+            return cls(SOON, SOON, counts=True)
+        placed = old.scheduled != new.scheduled or old.node != new.node or old.owner_uid != new.owner_uid
+        return cls(LATER, SOON if placed or old.refusal != new.refusal else LATER, counts=False)
+
+
+def _tags(pod: PodView) -> tuple[str, ...]:
+    return pod.gang, pod.template_hash, pod.group_template_hash
 
 
 def _sightings(old: R | None, new: R | None) -> list[R]:

@@ -256,6 +256,13 @@ class World:
             pods=self.pods_by_owner(),
         )
 
+    def owned(self, template: Template) -> int:
+        """How many objects a set itself owns."""
+        stores: tuple[Store[Any], ...] = (
+            self.podgangs, self.autoscalers, self.scaling_groups, self.podcliques, self.services,
+        )  # fmt: skip
+        return sum(store.count("owner", template.uid) for store in stores)
+
     def replica_snapshot(self, template: Template, replica: int) -> ReplicaSnapshot:
         """A live view of what a set replica has. Objects are looked up by name, so its cost is the replica's size."""
         owners = {template.uid}

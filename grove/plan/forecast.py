@@ -15,7 +15,7 @@ from grove.plan.podclique import clique_of, wanted_pods
 from grove.plan.podcliqueset import SetSnapshot
 from grove.plan.progress import rolling
 from grove.plan.replica import ReplicaSnapshot, plan_children
-from grove.plan.rollout import Part, max_unavailable, order, parts
+from grove.plan.rollout import Part, max_unavailable, order, parts, replica_standing
 from grove.plan.template import Template
 from grove.runtime.writes import Patch
 
@@ -83,7 +83,7 @@ def forecast(live: Template, new: Template, snapshot: SetSnapshot) -> Forecast:
     kept = range(min(live.replicas, new.replicas))
     turns = [
         Turn(replica, tuple(restart for part in parts(new, replica, told) if (restart := _restart(part)).pods))
-        for replica in order(new, told)
+        for replica in order([replica_standing(new, replica, told) for replica in range(new.replicas)])
         if replica in kept
     ]
     before, after = live.pod_template_hashes, new.pod_template_hashes

@@ -5,7 +5,7 @@ pod of the template that is ready has arrived. What is down anyway, on its way o
 (`maxUnavailable`); stale pods that do not serve go without asking for it, since nothing is lost with them.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -144,44 +144,48 @@ def parts(template: Template, replica: int, snapshot: Snapshot) -> Iterator[Part
             yield Part(name, units, min(group.min_available, len(units)), group.rolling_update, group=True)
 
 
-def replica_done(template: Template, replica: int, snapshot: Snapshot) -> bool:
-    """Whether a set replica has arrived: all its pods carry the template and are ready."""
-    return all(part.done for part in parts(template, replica, snapshot))
+@dataclass(frozen=True, slots=True)
+class ReplicaStanding:
+    """How a replica of the set stands to an update, by its pods."""
+
+    arrived: bool
+    """all its pods carry the template and are ready"""
+    scheduled: bool
+    """some pod has a node"""
+    serves: bool
+    stale: bool
+    """some pod has another template"""
 
 
-def pick(template: Template, snapshot: Snapshot) -> int | None:
+def replica_standing(template: Template, replica: int, snapshot: Snapshot) -> ReplicaStanding:
+    """Look at the pods of a set replica."""
+    seen = list(parts(template, replica, snapshot))
+    return ReplicaStanding(
+        arrived=all(part.done for part in seen),
+        scheduled=_any_scheduled(seen),
+        serves=all(part.serves for part in seen),
+        stale=any(standing.stale for part in seen for unit in part.units for standing in unit),
+    )
+
+
+def pick(template: Template, standings: Sequence[ReplicaStanding]) -> int | None:
     """The replica whose turn it is; None when all have arrived. A replica keeps its turn until it has."""
     progress = template.pcs.status.update_progress
     if progress is not None and progress.update_ended_at is None and progress.currently_updating:
         current = progress.currently_updating[0].replica_index
-        if 0 <= current < template.replicas and not replica_done(template, current, snapshot):
+        if 0 <= current < len(standings) and not standings[current].arrived:
             return current
-    return next(iter(order(template, snapshot)), None)
+    return next(iter(order(standings)), None)
 
 
-def order(template: Template, snapshot: Snapshot) -> list[int]:
+def order(standings: Sequence[ReplicaStanding]) -> list[int]:
     """The replicas that have not arrived, in the order in which their turn comes.
 
     First those without a pod on a node, then those that do not serve, then the lowest (reference 7.2): what is down
     already comes first, and holds up those that serve.
     """
-    waiting: list[tuple[bool, bool, int]] = []
-    for replica in range(template.replicas):
-        seen = list(parts(template, replica, snapshot))
-        if not all(part.done for part in seen):
-            waiting.append((_any_scheduled(seen), all(part.serves for part in seen), replica))
+    waiting = [(one.scheduled, one.serves, replica) for replica, one in enumerate(standings) if not one.arrived]
     return [replica for _, _, replica in sorted(waiting)]
-
-
-def any_stale(template: Template, snapshot: Snapshot) -> bool:
-    """Whether some pod of the set has another template."""
-    return any(
-        standing.stale
-        for replica in range(template.replicas)
-        for part in parts(template, replica, snapshot)
-        for unit in part.units
-        for standing in unit
-    )
 
 
 def may_roll(template: Template, replica: int, snapshot: Callable[[Template, int], Snapshot]) -> bool:

@@ -1,6 +1,6 @@
 """What a set's status says of its update: begin, turns and end, the condition, and the news."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from grove.api.times import epoch
 from grove.plan.conditions import Want
 from grove.plan.hashes import is_ours
 from grove.plan.progress import current_replica, rolling
-from grove.plan.rollout import Part, Snapshot, any_stale, parts, pick
+from grove.plan.rollout import Part, ReplicaStanding, Snapshot, parts, pick
 from grove.plan.template import Template
 
 
@@ -26,6 +26,8 @@ class Reached:
     """some PodClique has pods of another template than its own"""
     counts: Mapping[str, int]
     """updated and total PodCliques and scaling groups, by the names of the fields"""
+    standings: Sequence[ReplicaStanding]
+    """of each replica of the set"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,9 @@ class UpdateStatus:
     condition: Want | None
 
 
-def update_status(template: Template, snapshot: Snapshot, reached: Reached, now: str) -> UpdateStatus:
+def update_status(
+    template: Template, reached: Reached, snapshot: Callable[[Template, int], Snapshot], now: str
+) -> UpdateStatus:
     """Work out status.updateProgress (API doc 1.7) and the condition UpdateInProgress. `now` is RFC 3339.
 
     An update begins in the same write that takes over currentGenerationHash, so the two always speak of the same
@@ -54,7 +58,7 @@ def update_status(template: Template, snapshot: Snapshot, reached: Reached, now:
     if not rolling(template):
         return _on_delete(live, reached, now, changed=changed)
     idle = live is None or "updateEndedAt" in live
-    if changed or (idle and reached.stale and any_stale(template, snapshot)):
+    if changed or (idle and reached.stale and any(one.stale for one in reached.standings)):
         began: dict[str, Any] = {"updateStartedAt": now}
     elif idle or live is None:
         return UpdateStatus(_counted(live, reached), _ended(live, status, template))
@@ -62,24 +66,24 @@ def update_status(template: Template, snapshot: Snapshot, reached: Reached, now:
         began = (
             {"updateStartedAt": live["updateStartedAt"]} if live.get("updateStartedAt") else {"updateStartedAt": now}
         )
-    replica = pick(template, snapshot)
+    replica = pick(template, reached.standings)
     if replica is None and reached.converged:
         done = {**began, "updateEndedAt": now}
         return UpdateStatus(_counted(done, reached), _ended(done, status, template))
     turn = _turn(replica, live, began, now)
-    seen = [] if replica is None else list(parts(template, replica, snapshot))
+    seen = [] if replica is None else list(parts(template, replica, snapshot(template, replica)))
     stuck, _ = _stuck(seen, turn, now)
     progress = {**began, "currentlyUpdating": [turn]} if turn else began
     return UpdateStatus(_counted(progress, reached), _running(replica, seen, stuck))
 
 
-def next_deadline(template: Template, snapshot: Snapshot, now: str) -> float | None:
+def next_deadline(template: Template, snapshot: Callable[[Template, int], Snapshot], now: str) -> float | None:
     """Seconds until the running update counts as stuck if nothing happens; None when it does already, or never will."""
     replica = current_replica(template)
     if replica is None:
         return None
     turn = (template.pcs.wire.get("status") or {})["updateProgress"]["currentlyUpdating"][0]
-    return _stuck(list(parts(template, replica, snapshot)), turn, now)[1]
+    return _stuck(list(parts(template, replica, snapshot(template, replica))), turn, now)[1]
 
 
 def news(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, str, str]]:

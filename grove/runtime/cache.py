@@ -78,6 +78,10 @@ class Store(Generic[T]):
         """Return the objects an index holds under ``value``; the cost depends on their number alone."""
         return list(self._indexes[index].get(value, {}).values())
 
+    def count(self, index: str, value: Hashable) -> int:
+        """Return how many objects an index holds under ``value``."""
+        return len(self._indexes[index].get(value, ()))
+
     def on_change(self, callback: Subscriber[T]) -> None:
         """Call ``callback(old, new)`` after each change; old is None for a new object, new for a removed one."""
         self._subscribers.append(callback)

@@ -12,7 +12,7 @@ from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESET
 from grove.runtime.cache import Store
 from grove.runtime.client import Client
 from grove.runtime.informer import Informer
-from tests.bench.scenarios import NAMESPACE
+from tests.bench.scenarios import NAMESPACE, UPDATED_IMAGE
 
 _DEADLINE = 1200.0
 
@@ -33,6 +33,8 @@ class Seen:
     resource_version: int
     gated: bool = False
     ready: bool = False
+    updated: bool = False
+    """of a pod: it is ready and has the new image; of the set: its update has ended"""
     settled: bool = False
     released: bool = False
     """its init container, which waits for other cliques, may end"""
@@ -46,6 +48,7 @@ class Observer:
     def __init__(self, client: Client) -> None:
         self.gated = 0
         self.ready = 0
+        self.updated = 0
         self.ready_of: Counter[str] = Counter()
         """ready pods by PodClique"""
         self.released_of: Counter[str] = Counter()
@@ -81,6 +84,11 @@ class Observer:
         return any(seen.settled for seen in self._sets)
 
     @property
+    def update_ended(self) -> bool:
+        """Whether the set's status says, about its present generation, that an update has ended in all replicas."""
+        return any(seen.updated for seen in self._sets)
+
+    @property
     def empty(self) -> bool:
         """Whether neither the set nor a PodClique nor a pod is left."""
         return not (len(self._pods) or len(self._podcliques) or len(self._sets))
@@ -109,7 +117,7 @@ class Observer:
         except TimeoutError as error:
             raise GoalMissedError(
                 f"not within {_DEADLINE:.0f} s: {', '.join(self._pending)}; now {self.podcliques} PodCliques, "
-                f"{self.pods} pods, {self.gated} gated, {self.ready} ready"
+                f"{self.pods} pods, {self.gated} gated, {self.ready} ready, {self.updated} updated"
             ) from error
         return self._reached
 
@@ -118,6 +126,7 @@ class Observer:
             if seen is not None:
                 self.gated += change * seen.gated
                 self.ready += change * seen.ready
+                self.updated += change * seen.updated
                 self.ready_of[seen.clique] += change * seen.ready
                 self.released_of[seen.clique] += change * seen.released
 
@@ -148,6 +157,7 @@ def _pod(obj: dict[str, Any]) -> Seen:
         obj,
         gated=bool(obj["spec"].get("schedulingGates")),
         ready=ready,
+        updated=ready and obj["spec"]["containers"][0]["image"] == UPDATED_IMAGE,
         released=(obj["metadata"].get("annotations") or {}).get(labels.STARTUP) == labels.STARTUP_RELEASED,
         clique=(obj["metadata"].get("labels") or {}).get(labels.PODCLIQUE, ""),
     )
@@ -156,4 +166,6 @@ def _pod(obj: dict[str, Any]) -> Seen:
 def _set(obj: dict[str, Any]) -> Seen:
     status = obj.get("status") or {}
     current = status.get("observedGeneration") == obj["metadata"]["generation"]
-    return _seen(obj, settled=current and status.get("availableReplicas") == obj["spec"]["replicas"])
+    replicas = obj["spec"]["replicas"]
+    ended = "updateEndedAt" in status.get("updateProgress", {}) and status.get("updatedReplicas") == replicas
+    return _seen(obj, settled=current and status.get("availableReplicas") == replicas, updated=current and ended)

@@ -11,9 +11,11 @@ from typing import Any
 from tests.bench.budgets import budget
 from tests.bench.run import Run
 from tests.bench.scenarios import SCENARIOS
+from tests.bench.usage import Usage
 
 BASE = "100x2"
-"""The scenario to which the cost per pod of the others is compared."""
+BASES = {BASE: "deploy", "100x2 update": "update"}
+"""The scenarios to which the cost per pod of others is compared, and the phase in which it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,13 @@ def measures(run: Run) -> dict[tuple[str, str], float]:
     for word in ("opens", "free"):
         if openings := _openings(run, word):
             found[f"deploy: clique ready → next one {word}, longest", "s"] = max(openings)
+    for name, usage in _costs(run):
+        writes = sum(usage.writes.values())
+        found[f"{name}: CPU per pod", "ms"] = round(1000 * usage.cpu["operator"] / run.pods, 2)
+        found[f"{name}: writes per pod", ""] = round(writes / run.pods, 2)
+        if run.replicas > 1:
+            found[f"{name}: writes per replica", ""] = round(writes / run.replicas, 2)
     deploy = run.phase("deploy").usage
-    writes = sum(deploy.writes.values())
-    found["deploy: CPU per pod", "ms"] = round(1000 * deploy.cpu["operator"] / run.pods, 2)
-    found["deploy: writes per pod", ""] = round(writes / run.pods, 2)
-    if run.replicas > 1:
-        found["deploy: writes per replica", ""] = round(writes / run.replicas, 2)
     found["deploy: machine taken by others", "%"] = round(100 * deploy.others / (deploy.wall * (os.cpu_count() or 1)))
     for what, latencies in run.admission.items():
         found[f"admission: {what}, p50", "ms"] = round(quantiles(latencies, n=100)[49], 1)
@@ -73,6 +76,11 @@ def measures(run: Run) -> dict[tuple[str, str], float]:
     found["memory: peak", "MB"] = run.phases[-1].usage.memory.peak
     found["memory: end", "MB"] = run.phases[-1].usage.memory.now
     return found
+
+
+def _costs(run: Run) -> list[tuple[str, Usage]]:
+    """The phases in which every pod is made, so that costs per pod mean something."""
+    return [(phase.name, phase.usage) for phase in run.phases if phase.name in ("deploy", "update")]
 
 
 def _openings(run: Run, word: str) -> list[float]:
@@ -90,11 +98,12 @@ def summarise(runs: Sequence[Run]) -> dict[str, list[Value]]:
         summary[scenario] = [
             _value(scenario, name, unit, [sample[name, unit] for sample in samples]) for name, unit in samples[0]
         ]
-    per_pod = {name: _find(values, "deploy: CPU per pod") for name, values in summary.items()}
-    if BASE in per_pod:
-        for name in summary.keys() - {BASE}:
-            ratio = round(per_pod[name].median / per_pod[BASE].median, 2)
-            summary[name].append(_value(name, f"deploy: CPU per pod, relative to {BASE}", "", [ratio]))
+    for base, phase in BASES.items():
+        measure = f"{phase}: CPU per pod"
+        per_pod = {name: found for name, values in summary.items() if (found := _find(values, measure)) is not None}
+        for name in per_pod.keys() - {base} if base in per_pod else ():
+            ratio = round(per_pod[name].median / per_pod[base].median, 2)
+            summary[name].append(_value(name, f"{measure}, relative to {base}", "", [ratio]))
     return summary
 
 
@@ -134,11 +143,15 @@ def _cpu_table(run: Run) -> str:
 
 
 def _writes_table(run: Run) -> str:
-    rows = [[f"{run.scenario}: writes of deploy", "", "per replica", "per pod"]]
-    for what, count in run.phase("deploy").usage.writes.items():
-        rows.append([what, str(count), f"{count / run.replicas:.2f}", f"{count / run.pods:.2f}"])
+    tables = []
+    for name, usage in _costs(run):
+        rows = [[f"{run.scenario}: writes of {name}", "", "per replica", "per pod"]]
+        for what, count in usage.writes.items():
+            rows.append([what, str(count), f"{count / run.replicas:.2f}", f"{count / run.pods:.2f}"])
+        tables.append(_table(rows))
     counted = ", ".join(f"{kind} {own}/{server}" for kind, (own, server) in run.counted.items())
-    return f"{_table(rows)}\ncounted by the operator/by the API server, all phases but delete: {counted}"
+    tables[-1] += f"\ncounted by the operator/by the API server, all phases but delete: {counted}"
+    return "\n\n".join(tables)
 
 
 def _value(scenario: str, name: str, unit: str, numbers: Iterable[float]) -> Value:
@@ -146,8 +159,8 @@ def _value(scenario: str, name: str, unit: str, numbers: Iterable[float]) -> Val
     return Value(name, unit, round(median(numbers), 2), min(numbers), budget(scenario, name))
 
 
-def _find(values: Iterable[Value], measure: str) -> Value:
-    return next(value for value in values if value.measure == measure)
+def _find(values: Iterable[Value], measure: str) -> Value | None:
+    return next((value for value in values if value.measure == measure), None)
 
 
 def _number(value: float) -> str:

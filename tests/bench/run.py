@@ -109,6 +109,8 @@ class _Measurement:
             body = {"spec": {"replicas": scale.replicas}}
             act = partial(self._client.patch, scale.resource, NAMESPACE, scale.name, body, "scale")
             now = await self._phase(scale.title, now, act, self._scaled(scale.pods))
+        if self._scenario.update:
+            now = await self._phase("update", now, self._update, self._updated())
         self._cross_check(first, now, server_before, await self._server_writes())
         act = partial(self._client.delete, PODCLIQUESET, NAMESPACE, NAME, propagation_policy="Background")
         gone = {"pods gone": lambda: self.observer.pods == 0, "all gone": lambda: self.observer.empty}
@@ -172,6 +174,16 @@ class _Measurement:
             )
         return goals
 
+    async def _update(self) -> None:
+        await self._client.patch(PODCLIQUESET, NAMESPACE, NAME, self._scenario.updated())
+
+    def _updated(self) -> Goals:
+        seen = self.observer
+        return {
+            "Ready": lambda: seen.pods == seen.updated == self._scenario.pods,
+            "status converged": lambda: seen.update_ended,
+        }
+
     def _scaled(self, pods: int) -> Goals:
         seen = self.observer
         return {"pods": lambda: seen.pods == pods, "Ready": lambda: seen.pods == seen.ready == pods}
@@ -182,7 +194,7 @@ class _Measurement:
     def _cross_check(self, first: Reading, last: Reading, before: Mapping[str, int], after: Mapping[str, int]) -> None:
         for kind in _OURS:
             own = sum(n for (_, resource), n in (last.writes - first.writes).items() if resource == kind)
-            # The benchmark's own scaling requests are counted by the server too.
+            # The benchmark's own requests are counted by the server too.
             scaled = sum(scale.resource.label == kind for scale in self._scenario.scales)
             self.result.counted[kind] = (own, after.get(kind, 0) - before.get(kind, 0) - scaled)
 

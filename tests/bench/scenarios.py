@@ -1,5 +1,6 @@
 """What is deployed: the PodCliqueSets of the benchmark, and what each must come to."""
 
+import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,6 +9,7 @@ from grove.runtime.resources import ResourceType
 
 NAMESPACE = "bench"
 NAME = "bench"
+IMAGE, UPDATED_IMAGE = "example.com/none:1", "example.com/none:2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Scenario:
     scales: tuple[Scale, ...] = ()
     admission: bool = False
     """whether the webhooks are asked while the set is deployed"""
+    update: bool = False
+    """whether the template is changed once all is up, so that every pod is replaced"""
     chain: dict[str, int] = field(default_factory=dict)
     """clique → minAvailable, where the cliques start one after the other, each when that many pods before are ready"""
 
@@ -47,9 +51,16 @@ class Scenario:
             "spec": {"replicas": self.replicas, "template": self.template},
         }
 
+    def updated(self) -> dict[str, Any]:
+        """The change of the set that gives every clique another image."""
+        template = copy.deepcopy(self.template)
+        for clique in template["cliques"]:
+            clique["spec"]["podSpec"]["containers"][0]["image"] = UPDATED_IMAGE
+        return {"spec": {"template": template}}
+
 
 def _clique(name: str, replicas: int, minimum: int | None = None) -> dict[str, Any]:
-    container = {"name": "main", "image": "example.com/none:1", "resources": {"requests": {"cpu": "10m"}}}
+    container = {"name": "main", "image": IMAGE, "resources": {"requests": {"cpu": "10m"}}}
     spec = {
         "roleName": name,
         "replicas": replicas,
@@ -99,6 +110,18 @@ def _asked() -> Scenario:
     return replace(_pairs(500), name="500x2 asked", title="500 replicas of 2 pods, with admission", admission=True)
 
 
+def _updated(replicas: int) -> Scenario:
+    """Small replicas are updated: by the rules one after the other, so most of the time is theirs to get ready.
+
+    Both pods of a replica may be down together.
+    """
+    pairs = _pairs(replicas)
+    (clique,) = pairs.template["cliques"]
+    template = {"cliques": [clique | {"rollingUpdate": {"maxUnavailable": 2}}]}
+    name, title = f"{replicas}x2 update", f"{replicas} replicas of 2 pods are updated"
+    return replace(pairs, name=name, title=title, template=template, update=True)
+
+
 def _chain() -> Scenario:
     """Five cliques of 200 pods that start one after the other; the scheduler has to place 20 of each together."""
     chain = dict.fromkeys("abcde", 20)
@@ -115,4 +138,5 @@ def _chain() -> Scenario:
     )
 
 
-SCENARIOS = {scenario.name: scenario for scenario in (_pairs(100), _pairs(500), _large(), _asked(), _chain())}
+_ALL = (_pairs(100), _pairs(500), _large(), _asked(), _chain(), _updated(100), _updated(500))
+SCENARIOS = {scenario.name: scenario for scenario in _ALL}

@@ -17,6 +17,7 @@ from tests.cluster.workspace import Object, Workspace, condition
 HASH = "nvidia.com/last-applied-hash"
 GENERATION = "nvidia.com/last-applied-generation"
 DEPLOYMENT = "nvidia.com/dynamo-graph-deployment-name"
+RESTART = "nvidia.com/restartAt"
 
 
 @dataclass
@@ -47,6 +48,8 @@ class DynamoClient:
         self.name = name
         self.components = {component.name: component for component in components}
         self.delay = "15m"
+        self.restarted = {component.name: "2026-09-01T00:00:00Z" for component in components}
+        """when each component was asked to restart"""
         self.fights = 0
         """how often the set had another generation than the last write should have given it"""
         body = {"metadata": {"name": name}}
@@ -146,7 +149,7 @@ class DynamoClient:
                 "nvidia.com/selector": f"{self.name}-{component.name}",
                 "kai.scheduler/queue": "dynamo",
             },
-            "annotations": {"nvidia.com/restartAt": "2026-09-01T00:00:00Z"},
+            "annotations": {RESTART: self.restarted[component.name]},
             "spec": {"roleName": name, "replicas": replicas, "minAvailable": minimum, "podSpec": pod_spec},
         }
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from tests.cluster.workspace import Change, Object, is_gated, verdict
+from tests.cluster.history import Change
+from tests.cluster.workspace import Object, is_gated, verdict
 
 
 def references(podgang: Object) -> list[str]:

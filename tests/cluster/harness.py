@@ -12,10 +12,13 @@ from grove.cluster import binaries
 from grove.cluster.client import ApiStatus
 from grove.cluster.cluster import Cluster
 
-__all__ = ["ROOT", "ApiStatus", "Harness", "running_cluster", "wait"]
+__all__ = ["PATIENCE", "ROOT", "ApiStatus", "Harness", "running_cluster", "wait"]
 
 ROOT = Path(__file__).parents[2]
 """The project's root folder."""
+
+PATIENCE = 240.0
+"""Seconds after which a test that waits gives up. Many times what it takes: other work may have the machine."""
 
 T = TypeVar("T")
 
@@ -44,7 +47,7 @@ class Harness:
 
     def api(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> Any:
         """One request to the API server; the decoded answer. Raises ApiStatus when it refuses."""
-        return self._client.api(method, path, body, content_type)
+        return self._client.api(method, path, body, content_type, timeout=PATIENCE)
 
     def kubectl(self, *arguments: str | Path, input: str | None = None, check: bool = True) -> str:  # noqa: A002
         """Run kubectl with `input` as its standard input; its standard output. A failure fails the test if `check`."""
@@ -61,7 +64,7 @@ class Harness:
         command = [self._kubectl, "--kubeconfig", self.kubeconfig, *arguments]
         return subprocess.run(command, input=input, capture_output=True, text=True, check=False)
 
-    def wait(self, look: Callable[[], T], timeout: float = 60.0, message: str = "the condition") -> T:
+    def wait(self, look: Callable[[], T], timeout: float = PATIENCE, message: str = "the condition") -> T:
         """See the function `wait`."""
         return wait(look, timeout, message)
 
@@ -78,7 +81,7 @@ class Harness:
         self.cluster.start(component)
 
 
-def wait(look: Callable[[], T], timeout: float = 60.0, message: str = "the condition") -> T:
+def wait(look: Callable[[], T], timeout: float = PATIENCE, message: str = "the condition") -> T:
     """Call `look` until it returns something true and return that; fail with the last state after `timeout` s.
 
     Not found, a failed assertion and an API server that is away or busy count as not yet.

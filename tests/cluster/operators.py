@@ -20,8 +20,8 @@ QUIET: Mapping[str, Any] = {
 }
 """A configuration that opens no port, so that any number of operators run side by side."""
 
-_STARTUP = 60.0
-_SHUTDOWN = 30.0
+_STARTUP = 180.0
+_SHUTDOWN = 90.0
 
 # Runs the command, and ends when its standard input does, which it does however the test run ends: even by kill -9.
 _LAUNCH = """

@@ -15,9 +15,10 @@ from grove.api.podcliqueset import PodCliqueSet
 from grove.plan.expand import expand
 from grove.plan.template import Template
 from tests.cluster.gates import references
-from tests.cluster.harness import ApiStatus
+from tests.cluster.harness import PATIENCE, ApiStatus
+from tests.cluster.history import WatchingClient
 from tests.cluster.workloads import clique, group, podcliqueset
-from tests.cluster.workspace import CHILDREN, Object, Workspace, _WatchingClient, index, is_active, uid, uids
+from tests.cluster.workspace import CHILDREN, Object, Workspace, index, is_active, uid, uids
 
 Shape = dict[str, Any]
 """What there is of each kind: names, of PodGangs also minReplicas and references per group, of pods their number."""
@@ -44,7 +45,7 @@ def observed(workspace: Workspace) -> Shape:
     return _shape({kind: workspace.items(kind) for kind in CHILDREN})
 
 
-def assert_shape(workspace: Workspace, sets: Iterable[Object], timeout: float = 120.0) -> None:
+def assert_shape(workspace: Workspace, sets: Iterable[Object], timeout: float = PATIENCE) -> None:
     """Wait until exactly the objects of these sets are in the namespace, and check that the pods fit together."""
     want = expected(workspace.namespace, sets)
 
@@ -85,7 +86,7 @@ class Ledger:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._client = _WatchingClient(workspace.cluster.kubeconfig)
+        self._client = WatchingClient(workspace.cluster.kubeconfig)
         self._causes: Counter[str] = Counter()
         self._births: Counter[str] = Counter()
         self._doubles: list[str] = []

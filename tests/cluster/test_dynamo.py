@@ -2,10 +2,10 @@
 
 import yaml
 
-from tests.cluster.dynamo import DEPLOYMENT, Component, DynamoClient
+from tests.cluster.dynamo import DEPLOYMENT, RESTART, Component, DynamoClient
 from tests.cluster.harness import ROOT
 from tests.cluster.operators import OperatorProcess
-from tests.cluster.workspace import Object, Workspace, uids
+from tests.cluster.workspace import Object, Workspace, uid, uids
 
 
 def chat(workspace: Workspace, prefill: int = 2, decode: int = 1, frontend: int = 1, room: str = "") -> DynamoClient:
@@ -90,7 +90,7 @@ def names_and_labels(client: DynamoClient) -> None:
     for name in workspace.names("pclq"):
         metadata = workspace.get("pclq", name)["metadata"]
         assert metadata["labels"][DEPLOYMENT] == "chat70b"
-        assert metadata["annotations"]["nvidia.com/restartAt"] == "2026-09-01T00:00:00Z"
+        assert metadata["annotations"][RESTART] == "2026-09-01T00:00:00Z"
     owner = workspace.get("pcsg", "chat70b-0-prefill")["metadata"]["ownerReferences"][0]
     assert (owner["kind"], owner["apiVersion"], owner["controller"]) == ("PodCliqueSet", "grove.io/v1alpha1", True)
     pods = {pod["spec"]["hostname"]: pod for name in client.components for pod in client.pods(name)}
@@ -112,6 +112,23 @@ def names_and_labels(client: DynamoClient) -> None:
     ]
     assert ranks == ["0", "1", "2", "3"]
     assert workspace.get("pg", "chat70b-0")["spec"]["podgroups"][-1]["minReplicas"] == 3, "all workers or none"
+
+
+def test_components_are_restarted(workspace: Workspace) -> None:
+    """A new annotation restarts the pods of a component, and no others; ready is said only of what has restarted."""
+    client = chat(workspace)
+    client.reconcile()
+    first = ready(client)
+    for number, name in enumerate(("frontend", "prefill"), 2):
+        client.restarted[name] = f"2026-09-0{number}T00:00:00Z"
+        before = {component: uids(client.pods(component)) for component in client.components}
+        assert client.reconcile()
+        for pod in ready(client):
+            component = pod["metadata"]["labels"]["nvidia.com/dynamo-component"]
+            assert pod["metadata"]["annotations"][RESTART] == client.restarted[component]
+            assert (uid(pod) in before[component]) == (component != name)
+        quiet(client)
+    assert len(first) == len(ready(client))
 
 
 def test_a_deployment_created_idle(workspace: Workspace) -> None:

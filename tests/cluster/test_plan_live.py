@@ -28,7 +28,8 @@ def test_what_an_edit_does_is_told_before(workspace: Workspace, tmp_path: Path) 
     new = whole("w")
     code, output, _ = plan(workspace, tmp_path, new)
     assert code == 0
-    assert "w-0-pc-a" in output, "a set that is not there yet is shown as a whole"
+    assert "PodCliqueSet w is not in the cluster yet" in output
+    assert "w-0-pc-a" in output, "it is shown as a whole"
     update = Update(workspace, new, 10)
     before = workspace.revision()
     code, output, errors = plan(workspace, tmp_path, edited(update.obj, "pc-b"))

@@ -16,6 +16,7 @@ from grove.plan.podcliqueset import plan_removals, podcliqueset_status
 from grove.plan.pods import plan_pods
 from grove.plan.replica import plan_children, plan_gangs
 from grove.plan.scalinggroup import plan_members, scaling_group_status
+from grove.plan.summary import summarise
 from tests.cluster.harness import Harness
 from tests.cluster.operators import OperatorProcess
 from tests.cluster.workloads import clique, group, podcliqueset, workload
@@ -127,7 +128,8 @@ def passes(world: World) -> None:
     assert pclq
     assert scaling_group
     assert plan_removals(template, world.set_snapshot(template)) == ()
-    assert podcliqueset_status(template, world.set_snapshot(template), [], "")["replicas"] == 1
+    summary = summarise(template, 0, world.replica_snapshot(template, 0))
+    assert podcliqueset_status(template, [summary], world.replica_snapshot, [], "")["replicas"] == 1
     assert plan_children(template, 0, world.replica_snapshot(template, 0)) == ()
     gangs = plan_gangs(template, 0, world.replica_snapshot(template, 0), hurry=lambda _: True, now="")
     assert gangs.keys() == {"w7-0", "w7-0-g-0"}

@@ -9,9 +9,10 @@ import pytest
 
 from tests.cluster.chaos import dice
 from tests.cluster.harness import ApiStatus, Harness
+from tests.cluster.history import Change
 from tests.cluster.repeat import repetitions
 from tests.cluster.workloads import clique, group, podcliqueset
-from tests.cluster.workspace import Change, Object, Workspace, condition, is_active, is_ready, uid, uids, verdict
+from tests.cluster.workspace import Object, Workspace, condition, is_active, is_ready, uid, uids, verdict
 
 IN_ORDER: Object = {"cliqueStartupType": "CliqueStartupTypeInOrder"}
 EXPLICIT: Object = {"cliqueStartupType": "CliqueStartupTypeExplicit"}

@@ -15,7 +15,8 @@ from tests.cluster.chaos import Proxy, assert_rest, dice, resetting
 from tests.cluster.harness import ROOT, ApiStatus, Harness, running_cluster
 from tests.cluster.operators import OperatorProcess
 from tests.cluster.storm import Storm
-from tests.cluster.workloads import clique, podcliqueset
+from tests.cluster.updates import Update
+from tests.cluster.workloads import clique, podcliqueset, whole
 from tests.cluster.workspace import CHILDREN, Workspace, uids
 
 NODES = 10
@@ -79,6 +80,23 @@ def test_killed_thirty_times(workspace: Workspace, operator: OperatorProcess, so
         operator.start(wait=source.random() < 0.9)
     storm.calm_down()
     assert_rest(workspace.cluster, 3.0)
+
+
+@pytest.mark.timeout(1800)  # twenty starts of a process, on a machine that may be busy
+def test_killed_twenty_times_in_an_update(
+    workspace: Workspace, operator: OperatorProcess, source: random.Random
+) -> None:
+    """It goes on where it was: no pod goes that must stay, and each slot is filled once."""
+    obj = whole("w")
+    obj["spec"]["replicas"] = 2
+    update = Update(workspace, obj, 20)
+    update.edit("pc-a", "pc-b", "pc-c")
+    for _ in range(20):
+        time.sleep(source.uniform(0.0, 1.0))
+        operator.kill()
+        operator.start()
+    update.all_updated(update.done(20), "pc-a", "pc-b", "pc-c")
+    assert update.made() == dict.fromkeys(update.before, 1)
 
 
 def test_the_api_server_restarts(workspace: Workspace, source: random.Random) -> None:

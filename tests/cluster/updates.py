@@ -4,7 +4,8 @@ import copy
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from tests.cluster.workspace import Change, Object, Workspace, is_active, is_ready
+from tests.cluster.history import Change
+from tests.cluster.workspace import Object, Workspace, is_active, is_ready
 
 CLIQUE = "grove.io/podclique"
 GROUP = "grove.io/podcliquescalinggroup"
@@ -70,12 +71,12 @@ class Update:
             assert pcs["status"].get("observedGeneration") == pcs["metadata"]["generation"], f"{pcs['status']}"
             return "updateEndedAt" in pcs["status"]["updateProgress"]
 
-        self.workspace.wait(look, f"the update of {self.name} has ended", timeout=240)
+        self.workspace.wait(look, f"the update of {self.name} has ended")
 
     def done(self, pods: int) -> list[Object]:
         """Wait for the end; the pods. Checks every event since the beginning, and the count of replicas."""
         self.ended()
-        found = self.workspace.settled(self.name, pods, timeout=240)
+        found = self.workspace.settled(self.name, pods)
         pcs = self.workspace.get("pcs", self.name)
         assert pcs["status"]["updatedReplicas"] == pcs["spec"]["replicas"]
         assert "currentlyUpdating" not in pcs["status"]["updateProgress"]

@@ -2,12 +2,11 @@
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-from grove.cluster.client import Client
-from tests.cluster.harness import ApiStatus, Harness
+from tests.cluster.harness import PATIENCE, ApiStatus, Harness
+from tests.cluster.history import Change, History
 from tests.cluster.operators import OperatorProcess
 
 Object = dict[str, Any]
@@ -44,38 +43,6 @@ MERGE = "application/merge-patch+json"
 _rooms = itertools.count()
 
 
-@dataclass(frozen=True)
-class Change:
-    """One event of a watch: what became of an object, and at which resourceVersion."""
-
-    kind: str
-    type: str
-    """ADDED, MODIFIED or DELETED"""
-    object: Object
-
-    @property
-    def name(self) -> str:
-        return str(self.object["metadata"]["name"])
-
-    @property
-    def version(self) -> int:
-        return int(self.object["metadata"]["resourceVersion"])
-
-
-class _WatchingClient(Client):
-    def watch(self, path: str) -> Iterator[Object]:
-        """The events of a watch, until the caller stops."""
-        connection = self._connection(30.0)
-        try:
-            connection.request("GET", path)
-            response = connection.getresponse()
-            assert response.status == 200, response.read().decode()
-            for line in response:
-                yield json.loads(line)
-        finally:
-            connection.close()
-
-
 class Workspace:
     """One namespace of a cluster on which an operator runs."""
 
@@ -83,7 +50,7 @@ class Workspace:
         self.cluster = cluster
         self.namespace = namespace
         self.operator = operator
-        self._watching = _WatchingClient(cluster.kubeconfig)
+        self._histories: dict[str, History] = {}
         self._fences = 0
         self._rooms: list[str] = []
         self._lost: list[str] = []
@@ -166,6 +133,8 @@ class Workspace:
 
     def close(self) -> None:
         """Leave nothing that would keep the namespace or matter to other tests, such as pods that are slow to end."""
+        for history in self._histories.values():
+            history.close()
         self.close_rooms()
         for kind, name in list(self._held):
             self.release(kind, name)
@@ -224,7 +193,7 @@ class Workspace:
 
     # -- waiting -------------------------------------------------------------------------------------------------
 
-    def wait(self, look: Callable[[], T], message: str, timeout: float = 60.0) -> T:
+    def wait(self, look: Callable[[], T], message: str, timeout: float = PATIENCE) -> T:
         """Wait until `look` returns something true, see harness.wait. A field that is missing counts as not yet."""
 
         def patiently() -> T:
@@ -259,7 +228,7 @@ class Workspace:
 
         self.wait(look, f"{kind} {name} reads {conditions} {numbers}")
 
-    def settled(self, name: str, pods: int, timeout: float = 90.0) -> list[Object]:
+    def settled(self, name: str, pods: int, timeout: float = PATIENCE) -> list[Object]:
         """Wait until a PodCliqueSet says it is done and runs exactly so many pods, all Ready; its active pods."""
         return self.wait(lambda: (self._settled(name, pods),), f"{name} runs {pods} pods", timeout)[0]
 
@@ -274,7 +243,7 @@ class Workspace:
         assert len(active) == ready == pods, f"{len(active)} pods, {ready} of them ready, not {pods}"
         return active
 
-    def gone(self, name: str, timeout: float = 90.0) -> None:
+    def gone(self, name: str, timeout: float = PATIENCE) -> None:
         """Wait until nothing is left of a PodCliqueSet."""
 
         def left() -> bool:
@@ -288,7 +257,11 @@ class Workspace:
 
     def revision(self) -> int:
         """The resourceVersion of now, to ask for the `changes` since."""
-        return int(self.cluster.api("GET", self.path("cm"))["metadata"]["resourceVersion"])
+        now = int(self.cluster.api("GET", self.path("cm"))["metadata"]["resourceVersion"])
+        for kind in _FENCES:
+            if kind not in self._histories:
+                self._histories[kind] = History(self.cluster.kubeconfig, kind, self.path(kind), now)
+        return now
 
     def changes(self, since: int, *kinds: str) -> list[Change]:
         """Every change of objects of these kinds after a revision, in the order in which they happened."""
@@ -296,20 +269,16 @@ class Workspace:
         return sorted(found, key=lambda change: change.version)
 
     def _changes(self, since: int, kind: str) -> list[Change]:
-        # A watch tells the past without end. An object made now, which nobody cares for, shows where that ends.
+        # An object made now, which nobody cares for, shows how far one has to look.
         self._fences += 1
         fence = f"fence-{self._fences}"
         self.create(kind, {**_FENCES[kind], "metadata": {"name": fence}})
-        found: list[Change] = []
-        for event in self._watching.watch(f"{self.path(kind)}?watch=true&resourceVersion={since}"):
-            change = Change(kind, event["type"], event["object"])
-            assert change.type != "ERROR", f"the past is not known any more: {event['object']}"
-            if change.name == fence:
-                break
-            if not change.name.startswith("fence-"):
-                found.append(change)
+        history = self._histories[kind]
+        self.wait(lambda: any(change.name == fence for change in history.changes()), f"the history of {kind} is told")
         self.delete(kind, fence, grace_seconds=0)
-        return found
+        found = [change for change in history.changes() if change.version > since]
+        end = next(change.version for change in found if change.name == fence)
+        return [change for change in found if change.version < end and not change.name.startswith("fence-")]
 
     def events(self, name: str, reason: str = "") -> list[Object]:
         """The Events about objects of this name."""

@@ -6,7 +6,7 @@ from grove.cli.plan_live import Running, edit, lines
 from grove.plan.forecast import Forecast, Restart, Scaling, forecast
 from grove.plan.podcliqueset import SetSnapshot
 from tests.unit.rollouts import changed, workload
-from tests.unit.support import Object, Paper, template
+from tests.unit.support import Object, Paper, clique, pod_set, template
 
 
 def running(obj: Object, down: int = -1, scaled: dict[str, int] | None = None) -> SetSnapshot:
@@ -83,8 +83,24 @@ def test_words_of_on_delete_and_of_scaling() -> None:
     assert said(obj, after) == [
         "web",
         "  changed templates: a",
-        "  2 of 20 pods have an older template, and stay until they are deleted (OnDelete)",
+        "  2 of 20 pods would have an older template until deleted (OnDelete)",
         "  replicas of the set: 2 -> 1; the highest go",
+    ]
+
+
+def test_words_of_one_pod() -> None:
+    obj = workload()
+    obj["spec"]["template"]["podCliqueScalingGroups"][0] |= {"replicas": 1, "minAvailable": 1}
+    after = changed(obj, "b")
+    words = said(obj, after)
+    assert words[-2:] == [
+        "  4 of 6 pods restart:",
+        "    1. replica 0: replica 0 of web-0-sg (4 pods), 1 at a time",
+    ]
+    alone = pod_set(clique("a", 1))
+    assert said(alone, changed(alone, "a"))[-2:] == [
+        "  1 of 1 pod restart:",
+        "    1. replica 0: 1 pod of web-0-a, 1 at a time",
     ]
 
 

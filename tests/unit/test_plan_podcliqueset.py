@@ -11,6 +11,7 @@ from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podgang import PodGang
 from grove.plan.podcliqueset import SetSnapshot, plan_removals, podcliqueset_status
 from grove.plan.replica import ReplicaSnapshot, plan_children, plan_gangs
+from grove.plan.summary import summarise
 from grove.plan.template import Template
 from grove.runtime.writes import Create, Delete, Patch
 from tests.fake_api.objects import merge_patch
@@ -197,7 +198,9 @@ def test_a_changed_service_configuration_reaches_the_services() -> None:
 
 
 def status(snapshot: SetSnapshot, obj: Object | None = None, generation: int = 1) -> Object:
-    return podcliqueset_status(template(obj or wanted(), generation=generation), snapshot, [], NOW)
+    tpl = template(obj or wanted(), generation=generation)
+    replicas = [summarise(tpl, replica, snapshot) for replica in range(tpl.replicas)]
+    return podcliqueset_status(tpl, replicas, lambda *_: snapshot, [], NOW)
 
 
 def counts(snapshot: SetSnapshot) -> tuple[int, int, int]:
@@ -261,9 +264,8 @@ def test_children_of_replicas_beyond_the_count_are_ignored() -> None:
 
 
 def test_nothing_to_be_available() -> None:
-    empty = pod_set(replicas=2)
-    assert podcliqueset_status(template(empty), SetSnapshot(), [], NOW)["availableReplicas"] == 2
-    none = podcliqueset_status(template(wanted(0)), SetSnapshot(), [], NOW)
+    assert status(SetSnapshot(), pod_set(replicas=2))["availableReplicas"] == 2
+    none = status(SetSnapshot(), wanted(0))
     assert (none["replicas"], none["availableReplicas"], none["observedGeneration"]) == (0, 0, 1)
 
 
@@ -306,3 +308,20 @@ def test_gangs_are_listed_with_their_phase() -> None:
         {"name": "web-0", "phase": "Running"},
         {"name": "web-0-g-0", "phase": "Pending"},
     ]
+
+
+def test_of_many_gangs_those_that_do_not_run_are_listed_first_and_explained() -> None:
+    """A hundred are listed, ten with their conditions, of which each has about a kilobyte."""
+    snapshot = live(wanted(120))
+    gangs: Any = snapshot.podgangs
+    conditions = [{"type": "Ready", "status": "True", "reason": "R", "message": "", "lastTransitionTime": NOW}]
+    for name, gang in gangs.items():
+        phase = "Starting" if name in ("web-119", "web-118-g-0") else "Running"
+        gangs[name] = PodGang.from_wire(merge_patch(gang.wire, {"status": {"phase": phase, "conditions": conditions}}))
+    listed = status(snapshot, wanted(120))["podGangStatuses"]
+    assert len(listed) == 100
+    assert sorted(listed, key=lambda entry: str(entry["name"])) == listed
+    assert [entry["name"] for entry in listed if entry["phase"] == "Starting"] == ["web-118-g-0", "web-119"]
+    explained = [entry for entry in listed if entry.get("conditions") == conditions]
+    assert len(explained) == 10
+    assert all(entry in explained for entry in listed if entry["phase"] == "Starting")

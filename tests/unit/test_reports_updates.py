@@ -483,8 +483,9 @@ def test_an_update_costs_few_writes(seed: int) -> None:
                 "delete pods": 20,
                 "create pods": 20,
                 "patch pods": 20,
-                "patch podgangs": 20,
-            }
+            } | {"patch podgangs": writes["patch podgangs"]}
+            # One for each pod; it may be seen that one went before its successor is there.
+            assert 20 <= writes["patch podgangs"] <= 24
             statuses = sum(count for key, count in writes.items() if "status" in key)
             assert statuses <= 10 * 14, writes
         finally:
