@@ -36,6 +36,9 @@ IntOrPercent = Annotated[
     ),
 ]
 """A number of at least 1, or a share of the whole such as `25%`."""
+MemberName = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 63})]
+"""A clique or scaling group of a set, by its name there."""
+
 Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 """RFC 3339 in UTC with whole seconds, e.g. `2026-09-01T00:00:00Z`."""
 

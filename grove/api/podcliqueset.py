@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from pydantic import ConfigDict, Field, WithJsonSchema
+from pydantic import ConfigDict, Field
 
 from grove.api import durations
 from grove.api.base import (
@@ -18,6 +18,7 @@ from grove.api.base import (
     IntOrPercent,
     KubeModel,
     LastError,
+    MemberName,
     Resource,
     Time,
 )
@@ -25,13 +26,10 @@ from grove.api.cel import (
     CLIQUE,
     CLIQUE_LIMITS,
     CLIQUE_TEMPLATE,
-    CONSTRAINT_KEPT,
     MAX_CLIQUES,
     MAX_GROUPS,
-    MAX_SHARING,
     NAME,
     NAME_LENGTHS,
-    OBJECT_NAME,
     POSITIVE_DURATION,
     SCALING_GROUP,
     STARTS_AFTER_KEPT,
@@ -40,10 +38,17 @@ from grove.api.cel import (
     cel,
     cel_rules,
 )
-from grove.api.clustertopologybinding import DOMAIN_SCHEMA
 from grove.api.labels import GROVE_GROUP
 from grove.api.podclique import AutoScalingConfig, PodCliqueSpec
 from grove.api.podgang import PodGangPhase
+from grove.api.resourcesharing import (
+    SHARING,
+    PCSGResourceSharingSpec,
+    PCSResourceSharingSpec,
+    ResourceClaimTemplateConfig,
+    ResourceSharingSpec,
+)
+from grove.api.topologyconstraint import TopologyConstraint
 
 
 class CliqueStartupType(StrEnum):
@@ -59,13 +64,6 @@ class UpdateStrategyType(StrEnum):
 
     ROLLING_RECREATE = "RollingRecreate"
     ON_DELETE = "OnDelete"
-
-
-class ResourceSharingScope(StrEnum):
-    """One claim for all replicas of the owner, or one for each."""
-
-    ALL_REPLICAS = "AllReplicas"
-    PER_REPLICA = "PerReplica"
 
 
 class UpdateStrategy(KubeModel):
@@ -108,139 +106,6 @@ class HeadlessServiceConfig(KubeModel):
     )
 
 
-class TopologyPackConstraint(KubeModel):
-    """Which level of the cluster the pods must fit into."""
-
-    model_config = ConfigDict(
-        json_schema_extra=cel_rules(
-            cel(
-                "has(self.required) || has(self.preferred)",
-                "set required or preferred, or both",
-                reason="FieldValueRequired",
-            )
-        )
-    )
-
-    required: str | None = Field(
-        default=None,
-        description="All pods within one such domain, e.g. rack, or they stay pending.",
-        json_schema_extra=DOMAIN_SCHEMA,
-    )
-    preferred: str | None = Field(
-        default=None,
-        description="The same when it can be had; otherwise as close together as possible.",
-        json_schema_extra=DOMAIN_SCHEMA,
-    )
-
-
-class TopologyConstraint(KubeModel):
-    """How close together pods must be."""
-
-    model_config = ConfigDict(
-        json_schema_extra=cel_rules(
-            cel(
-                "has(self.pack) || has(self.packDomain)",
-                "set pack",
-                field=".pack",
-                reason="FieldValueRequired",
-            ),
-            cel(
-                "!(has(self.packDomain) && has(self.pack) && has(self.pack.required))",
-                "pack.required and the deprecated packDomain mean the same: remove packDomain",
-                field=".pack.required",
-            ),
-            *CONSTRAINT_KEPT,
-        )
-    )
-
-    topology_name: str | None = Field(
-        default=None,
-        description="The ClusterTopologyBinding that defines the domains. Inherited from the level above when absent.",
-        json_schema_extra=OBJECT_NAME,
-    )
-    pack: TopologyPackConstraint | None = Field(default=None, description="Keep the pods close together.")
-    pack_domain: str | None = Field(
-        default=None,
-        description="Deprecated: write pack.required. Refused on new objects.",
-        json_schema_extra=DOMAIN_SCHEMA,
-    )
-
-    @property
-    def required(self) -> str | None:
-        """The domain the pods must share, whichever way it is written."""
-        return (self.pack.required if self.pack else None) or self.pack_domain
-
-    @property
-    def preferred(self) -> str | None:
-        """The domain the pods share when it can be had."""
-        return self.pack.preferred if self.pack else None
-
-
-class ResourceClaimTemplateConfig(KubeModel):
-    """A named template for claims on devices (dynamic resource allocation)."""
-
-    name: str = Field(description="The name that resourceSharing entries use.", json_schema_extra=NAME)
-    template_spec: dict[str, Any] = Field(
-        description="The claim as in resource.k8s.io/v1, see kubectl explain resourceclaimtemplate.spec.",
-        json_schema_extra={"x-grove-schema": "resource.v1.ResourceClaimTemplateSpec"},
-    )
-
-
-class ResourceSharingSpec(KubeModel):
-    """Lets pods share a claim on devices."""
-
-    name: str = Field(
-        description="An entry of the set's resourceClaimTemplates, else a ResourceClaimTemplate in the cluster.",
-        json_schema_extra=NAME,
-    )
-    namespace: str = Field(
-        default="",
-        description="Where that ResourceClaimTemplate is. Defaults to the set's own namespace.",
-        json_schema_extra={"maxLength": 63},
-    )
-    scope: ResourceSharingScope = Field(
-        description="AllReplicas: one claim for all replicas. PerReplica: a claim for each replica."
-    )
-
-
-_CliqueName = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 63})]
-_NAMES: Final[dict[str, Any]] = {"maxItems": MAX_CLIQUES}
-
-
-class PCSResourceSharingFilter(KubeModel):
-    """Who takes part: a pod does when its clique or its scaling group is named."""
-
-    child_clique_names: tuple[_CliqueName, ...] = Field(
-        default=(), description="Cliques that take part.", json_schema_extra=_NAMES
-    )
-    child_scaling_group_names: tuple[_CliqueName, ...] = Field(
-        default=(), description="Scaling groups that take part.", json_schema_extra=_NAMES
-    )
-
-
-class PCSGResourceSharingFilter(KubeModel):
-    """Who takes part: a pod does when its clique is named."""
-
-    child_clique_names: tuple[_CliqueName, ...] = Field(
-        default=(), description="Cliques that take part.", json_schema_extra=_NAMES
-    )
-
-
-class PCSResourceSharingSpec(ResourceSharingSpec):
-    """Lets pods of a whole set share a claim on devices."""
-
-    filter: PCSResourceSharingFilter | None = Field(default=None, description="Who takes part. Absent: every pod.")
-
-
-class PCSGResourceSharingSpec(ResourceSharingSpec):
-    """Lets pods of a scaling group share a claim on devices."""
-
-    filter: PCSGResourceSharingFilter | None = Field(default=None, description="Who takes part. Absent: every pod.")
-
-
-_SHARING: Final[dict[str, Any]] = {"maxItems": MAX_SHARING}
-
-
 class PodCliqueTemplateSpec(KubeModel):
     """One clique of the set, from which a PodClique is made per replica."""
 
@@ -255,7 +120,7 @@ class PodCliqueTemplateSpec(KubeModel):
         default=None, description="How close together the pods of this clique must be."
     )
     resource_sharing: tuple[ResourceSharingSpec, ...] = Field(
-        default=(), description="Claims on devices that the pods of this clique share.", json_schema_extra=_SHARING
+        default=(), description="Claims on devices that the pods of this clique share.", json_schema_extra=SHARING
     )
     spec: PodCliqueSpec = Field(
         description="What the pods look like and how many there are.",
@@ -275,7 +140,7 @@ class PodCliqueScalingGroupConfig(KubeModel):
     name: str = Field(
         description="Name of the group, unique in the set; part of the names of its pods.", json_schema_extra=NAME
     )
-    clique_names: tuple[_CliqueName, ...] = Field(
+    clique_names: tuple[MemberName, ...] = Field(
         description="The cliques, by name. A clique is in one group at most.",
         json_schema_extra={"minItems": 1, "maxItems": MAX_CLIQUES, "x-kubernetes-list-type": "set"},
     )
@@ -298,7 +163,7 @@ class PodCliqueScalingGroupConfig(KubeModel):
     )
     scale_config: AutoScalingConfig | None = Field(default=None, description="Scales the group.")
     resource_sharing: tuple[PCSGResourceSharingSpec, ...] = Field(
-        default=(), description="Claims on devices that the pods of this group share.", json_schema_extra=_SHARING
+        default=(), description="Claims on devices that the pods of this group share.", json_schema_extra=SHARING
     )
     topology_constraint: TopologyConstraint | None = Field(
         default=None, description="How close together the pods of one copy must be."
@@ -350,7 +215,7 @@ class PodCliqueSetTemplateSpec(KubeModel):
         json_schema_extra=_BY_NAME,
     )
     resource_sharing: tuple[PCSResourceSharingSpec, ...] = Field(
-        default=(), description="Claims on devices that pods of the whole set share.", json_schema_extra=_SHARING
+        default=(), description="Claims on devices that pods of the whole set share.", json_schema_extra=SHARING
     )
     pod_clique_scaling_groups: tuple[PodCliqueScalingGroupConfig, ...] = Field(
         default=(),

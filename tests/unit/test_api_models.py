@@ -18,12 +18,12 @@ from grove.api.podcliqueset import (
     CliqueStartupType,
     HeadlessServiceConfig,
     PodCliqueSet,
-    ResourceSharingScope,
-    TopologyConstraint,
     UpdateStrategy,
     UpdateStrategyType,
 )
 from grove.api.podgang import PodGang, PodGangPhase
+from grove.api.resourcesharing import ResourceSharingScope
+from grove.api.topologyconstraint import TopologyConstraint
 
 POD_SPEC = {"containers": [{"name": "main", "image": "busybox:stable", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}
 TIME = "2026-09-01T00:00:00Z"

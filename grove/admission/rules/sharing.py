@@ -8,7 +8,7 @@ from grove.admission import formats
 from grove.admission.fields import Field, FieldError, Finding, cliques, group_of, scaling_groups
 from grove.admission.rules.names import last_index, podclique_name, scaling_group_name, set_name_of
 from grove.api import names
-from grove.api.podcliqueset import ResourceSharingScope
+from grove.api.resourcesharing import ResourceSharingScope
 
 
 def claim_templates(root: Field) -> Iterator[Finding]:
