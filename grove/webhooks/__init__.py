@@ -6,5 +6,6 @@ provision        where the server's certificate comes from and who trusts it: Se
 server           HTTPS: AdmissionReview in, AdmissionReview out
 reviews          reading and answering an AdmissionReview (pure)
 handlers         what each path answers
-dry_run          asks the API server whether the pods of a set would be valid
+trials           which objects of a set are tried, and where their fields stand in it (pure)
+dry_run          asks the API server whether they would be valid
 """

@@ -137,7 +137,7 @@ def test_defaults_are_stored_and_said_again_change_nothing(stage: Stage, namespa
         podcliqueset(
             "d",
             clique("a", 2, autoScalingConfig=autoscaler),
-            clique("left-out"),
+            {"name": "left-out", "spec": {"podSpec": {"containers": [{"name": "m", "image": "i"}]}}},
             clique("idle", 0),
             clique("b", 1),
             {"name": "g", "cliqueNames": ["b"], "replicas": 3, "scaleConfig": autoscaler},
@@ -149,7 +149,8 @@ def test_defaults_are_stored_and_said_again_change_nothing(stage: Stage, namespa
     assert template["terminationDelay"] == "4h"
     assert template["headlessServiceConfig"] == {"publishNotReadyAddresses": True}
     first, left_out, idle, _ = (one["spec"] for one in template["cliques"])
-    assert (first["podSpec"]["restartPolicy"], first["podSpec"]["terminationGracePeriodSeconds"]) == ("Always", 30)
+    pod = left_out["podSpec"]
+    assert (pod["restartPolicy"], pod["terminationGracePeriodSeconds"]) == ("Always", 30)
     assert (first["roleName"], first["minAvailable"], first["autoScalingConfig"]["minReplicas"]) == ("a", 2, 2)
     assert (left_out["replicas"], left_out["minAvailable"]) == (1, 1)
     assert (idle["replicas"], idle["minAvailable"]) == (0, 1)

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from grove.controllers.config import OperatorConfiguration
+from grove.controllers.operator import Controllers
 from grove.plan.kinds import POD, PODCLIQUESET
 from grove.runtime.events import EVENT
+from tests.fake_api import FakeApi
 from tests.unit.harness import CHILDREN, Cluster, in_cluster
 from tests.unit.support import Object, clique, pod_set
 
@@ -76,6 +79,14 @@ async def test_a_set_that_becomes_invalid_is_left_as_it_is(cluster: Cluster) -> 
     await cluster.quiet()
     assert told(cluster) == []
     await cluster.check({"web": right})
+
+
+def test_the_rules_are_told_what_the_webhooks_are_told() -> None:
+    config = OperatorConfiguration.model_validate(
+        {"topologyAwareScheduling": {"enabled": True}, "network": {"autoMNNVLEnabled": True}}
+    )
+    facts = Controllers(FakeApi().client(), config).facts()
+    assert (facts.topology_aware, facts.mnnvl, facts.schedulers) == (True, True, ["default-scheduler"])
 
 
 @in_cluster

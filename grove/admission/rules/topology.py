@@ -99,9 +99,11 @@ def constraints_are_kept(new: Field, old: Field, facts: Facts) -> Iterator[Findi
     all that holds for new constraints is checked.
     """
     changed = list(_changed(new, old))
+    if not changed:
+        return
     problems = list(_refused(changed, repair=_lacks_name(old)))
     yield from problems
-    if changed and not problems and any(_gains_name(after, before) for after, before in changed):
+    if not problems and any(_gains_name(after, before) for after, before in changed):
         yield from new_constraints(new, facts)
 
 
@@ -202,7 +204,7 @@ def _changed(new: Field, old: Field) -> Iterator[tuple[Field, Field]]:
     members = (*same_named(cliques, new, old), *same_named(scaling_groups, new, old))
     for after, earlier in ((new["spec"]["template"], old["spec"]["template"]), *members):
         constraint, had = after["topologyConstraint"], earlier["topologyConstraint"]
-        if constraint.given != had.given or _parts(constraint) != _parts(had):
+        if constraint.given != had.given or (constraint.given and _parts(constraint) != _parts(had)):
             yield constraint, had
 
 
