@@ -39,7 +39,7 @@ def unscheduled(scope: Scope) -> Finding | None:
     which = "this pod" if scope.pod is not None else ", ".join(f"{n} of {name}" for name, n in names.items())
     said = next((pod.view.refusal for pod in waiting if pod.view.refusal), "") or _gang_says(scope, waiting)
     scheduler = waiting[0].wire["spec"].get("schedulerName") or labels.DEFAULT_SCHEDULER
-    evidence = (*few(_placed(scope)), *_guarantee(scope), f"scheduler: {scheduler}")
+    evidence = (*few(_placed(scope)), *few(_guarantee(scope, waiting)), f"scheduler: {scheduler}")
     if not said:
         return Finding(
             Cause.SCHEDULER_SILENT,
@@ -70,12 +70,12 @@ def _placed(scope: Scope) -> Iterator[str]:
                 yield f"{group.member.podclique} has {group.scheduled} of {group.member.min_replicas} pods on nodes"
 
 
-def _guarantee(scope: Scope) -> Iterator[str]:
-    for gang in scope.gangs:
-        live = scope.scene.podgangs.get(gang.gang.name)
+def _guarantee(scope: Scope, waiting: Sequence[Pod]) -> Iterator[str]:
+    for name in dict.fromkeys(pod.view.gang for pod in waiting):
+        live = scope.scene.podgangs.get(name)
         found = find_condition(live.status.conditions, ConditionType.GANG_GUARANTEED) if live is not None else None
         if found is not None and found.status == "False":
-            yield f"{gang.gang.name} is not placed as a gang: {short(found.message)}"
+            yield f"{name} is not placed as a gang: {short(found.message)}"
 
 
 def surplus(scope: Scope) -> Finding | None:
@@ -108,9 +108,10 @@ def unreleased(scope: Scope) -> Finding | None:
 def _waits(scope: Scope, podclique: PodClique, held: Sequence[Pod]) -> Finding | None:
     """For whom a PodClique's pods wait; None where those are asked about too, as their own cause comes first then."""
     template, replica = scope.scene.template, set_replica(podclique)
+    who = "it" if scope.pod is not None or scope.resource == PODCLIQUE else podclique.name
     lacking = lacking_parents(podclique, template, Readiness(template, replica, scope.scene.view(replica)))
     if not lacking:
-        text = f"{podclique.name} is about to start: those it starts after are ready"
+        text = f"{who} is about to start: those it starts after are ready"
         return Finding(Cause.STARTUP_ORDER, text, (), ("wait a moment; if it stays so, see whether the operator runs",))
     asked = {one.name for one in scope.podcliques}
     if all(one.podclique in asked for one in lacking):
@@ -119,7 +120,7 @@ def _waits(scope: Scope, podclique: PodClique, held: Sequence[Pod]) -> Finding |
     first = scope.scene.podcliques.get(lacking[0].podclique)
     return Finding(
         Cause.STARTUP_ORDER,
-        f"{podclique.name} starts after {parents}",
+        f"{who} starts after {parents}",
         (f"{counted(len(held), 'pod')} of {podclique.name} wait in init container {labels.INIT_CONTAINER}",),
         because=scope.narrowed(PODCLIQUE, first.name, [first]) if first is not None else None,
     )
@@ -135,10 +136,11 @@ def unready(scope: Scope) -> Finding | None:
     seen.sort(key=lambda item: item[1].trouble)
     pod, worst = seen[0]
     names = Counter(one.view.podclique for one in waiting)
-    which = ", ".join(f"{number} of {name}" for name, number in names.items())
+    which = ", ".join(f"{counted(number, 'pod')} of {name}" for name, number in names.items())
+    which += " is not ready" if len(waiting) == 1 else " are not ready"
     said = f": {short(worst.message, 200)}" if worst.message else ""
     told = f"{worst.text}{said}" if not worst.container else f"container {worst.container} {worst.text}{said}"
-    sentence = told if scope.pod is not None else f"not ready are {which}; in {pod.view.name} {told}"
+    sentence = told if scope.pod is not None else f"{which}; in {pod.view.name} {told}"
     lines = [f"{one.view.name} on {one.view.node}: {what.container} {what.text}".strip() for one, what in seen]
     return Finding(
         Cause.CONTAINERS, sentence, (*few(lines), *few(_warnings(scope, pod))), _container_advice(pod, worst)

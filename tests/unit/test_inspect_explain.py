@@ -46,6 +46,8 @@ def unplaced(cluster: Cluster, *podcliques: str, message: str = "") -> None:
 def _refuse(cluster: Cluster, pod: Object | None, podcliques: tuple[str, ...], message: str) -> None:
     if not message or pod is None or pod.get("kind") != "Pod" or owner(pod) not in podcliques:
         return
+    if pod["spec"].get("nodeName"):
+        return
     conditions = (pod.get("status") or {}).get("conditions") or []
     if pod["spec"].get("schedulingGates") or any(one.get("message") == message for one in conditions):
         return
@@ -185,10 +187,10 @@ async def test_the_start_order_and_what_it_waits_for(cluster: Cluster) -> None:
     await cluster.rest(60)
     answer = ask(cluster, "pclq", "web-0-b")
     assert answer.cause == Cause.STARTUP_ORDER
-    assert answer.sentence == "web-0-b starts after web-0-a, which has 0 of 2 pods ready"
+    assert answer.sentence == "it starts after web-0-a, which has 0 of 2 pods ready"
     assert answer.evidence[0] == "2 pods of web-0-b wait in init container grove-initc"
     crash = "container main ended with exit code 7 (CrashLoopBackOff), restarted once"
-    assert answer.evidence[1].startswith("web-0-a: not ready are 3 of web-0-a; in ")
+    assert answer.evidence[1].startswith("web-0-a: 3 pods of web-0-a are not ready; in ")
     assert answer.evidence[1].endswith(crash)
     assert ask(cluster, "pod", cluster.pods_of("web-0-b")[0]["metadata"]["name"]).cause == Cause.STARTUP_ORDER
     whole = ask(cluster, "pcs", "web")
@@ -205,7 +207,7 @@ async def test_containers_that_crash_or_are_not_ready(cluster: Cluster) -> None:
     event = {"reason": "Unhealthy", "message": "Readiness probe failed: connection refused"}
     answer = ask(cluster, "pclq", "web-0-a", {second: [event]})
     assert (answer.cause, answer.sentence) == (
-        Cause.CONTAINERS, f"not ready are 1 of web-0-a; in {second} container main runs and is not ready"
+        Cause.CONTAINERS, f"1 pod of web-0-a is not ready; in {second} container main runs and is not ready"
     )  # fmt: skip
     assert "event Unhealthy: Readiness probe failed: connection refused" in answer.evidence
     assert f"kubectl describe pod -n default {second}" in answer.advice[0]
@@ -213,7 +215,7 @@ async def test_containers_that_crash_or_are_not_ready(cluster: Cluster) -> None:
     cluster.pods.crash("default", first, exit_code=137)
     await cluster.quiet()
     answer = ask(cluster, "pcs", "web")
-    assert answer.sentence.startswith("not ready are 2 of web-0-a; in "), "the worst comes first"
+    assert answer.sentence.startswith("2 pods of web-0-a are not ready; in "), "the worst comes first"
     assert f"in {first} container main ended with exit code 137" in answer.sentence
     assert answer.advice == (f"see its last words: kubectl logs -n default {first} -c main --previous",)
     assert any("web-0 is Unhealthy since" in line and "gets new pods at" in line for line in answer.evidence)
