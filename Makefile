@@ -9,7 +9,7 @@ PYTHON ?=
 PYTHONS = $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
 
 .NOTPARALLEL:
-.PHONY: help demo test test-unit test-cluster test-node test-node-needs lint format crds bench image cluster-up cluster-down lock clean
+.PHONY: help demo test test-unit test-cluster test-node test-node-needs lint format crds bench image kind-up deploy undeploy kind-down cluster-up cluster-down lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,18 @@ bench: $(READY) ## Measure speed, CPU, memory and API writes
 
 image: $(READY) ## Make the operator's image, build/grove-image.tar (IMAGE=name of the image)
 	@$(BIN)/grove image -o build/grove-image.tar $(if $(IMAGE),--name $(IMAGE))
+
+kind-up: $(READY) ## Make a kind cluster with fake GPUs and KAI (KAI=off: without), needs a container engine
+	@$(BIN)/grove kind up $(if $(filter off,$(KAI)),--no-kai)
+
+deploy: $(READY) ## Run the operator in it, from its image and its chart
+	@$(BIN)/grove kind deploy
+
+undeploy: $(READY) ## Uninstall the operator from it
+	@$(BIN)/grove kind undeploy
+
+kind-down: $(READY) ## Delete the kind cluster
+	@$(BIN)/grove kind down
 
 cluster-up: $(READY) ## Start the Kubernetes of this machine
 	@$(BIN)/grove cluster up

@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "webhooks": ("grove.cli.webhooks:webhooks", "Write the webhook configurations."),
     "image": ("grove.cli.image:image", "Make the operator's image as an archive."),
     "cluster": ("grove.cli.cluster:cluster", "Run a Kubernetes cluster on this machine."),
+    "kind": ("grove.cli.kind:kind", "Run the operator in a kind cluster, which needs a container engine."),
     "demo": ("grove.cli.demo:demo", "Take a PodCliqueSet to running pods on this machine."),
 }
 """Where each subcommand is, as `module:attribute`, and what it does."""

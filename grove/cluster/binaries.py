@@ -47,7 +47,8 @@ TOOLS = (
 """What a cluster consists of."""
 
 HELM = Tool("helm", "helm", "helm.sh/helm/v3/cmd/helm")
-"""Not part of a cluster; the tests of the chart need it. It has a cache folder of its own."""
+KIND = Tool("kind", "kind", "sigs.k8s.io/kind")
+"""Not parts of a cluster; `grove kind` needs them, and the tests of the chart. Each has a cache folder of its own."""
 
 KUBELET = Tool("kubelet", "kubelet", "k8s.io/kubernetes/cmd/kubelet")
 KUBE_PROXY = Tool("kube-proxy", "kubelet", "k8s.io/kubernetes/cmd/kube-proxy")

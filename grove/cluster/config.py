@@ -2,7 +2,7 @@
 
 import random
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,9 @@ _SERVICES = "198.18.0.0/16"
 _APISERVER_SERVICE = "198.18.0.1"
 
 # Gangs of the stock scheduler: Workload and PodGroup (v1beta1), CompositePodGroup (v1alpha3).
-_GANG_APIS = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
-_GANG_FEATURES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+GANG_APIS = ("scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3")
+GANG_FEATURES = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup")
+"""What has to be on in Kubernetes 1.37: groups with versions, and feature gates."""
 
 _EXTRA_ARGUMENTS = {
     # The data of a cluster for demos and tests need not outlive a power cut.
@@ -85,8 +86,8 @@ def kwokctl_config(
         "runtime": "binary",
         "bindAddress": "127.0.0.1",
         "disableQPSLimits": True,
-        "kubeRuntimeConfig": _GANG_APIS,
-        "kubeFeatureGates": _GANG_FEATURES,
+        "kubeRuntimeConfig": _all_on(GANG_APIS),
+        "kubeFeatureGates": _all_on(GANG_FEATURES),
         "kubeApiserverCertSANs": [_APISERVER_SERVICE],
         "etcdBinary": str(programs["etcd"]),
         "kubeApiserverBinary": str(programs["kube-apiserver"]),
@@ -126,6 +127,10 @@ def read_components(home: Path) -> list[Component]:
         )
         for entry in config.get("components", [])
     ]
+
+
+def _all_on(names: Iterable[str]) -> str:
+    return ",".join(f"{name}=true" for name in names)
 
 
 def _is_free(port: int) -> bool:

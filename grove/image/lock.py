@@ -1,6 +1,6 @@
 """The part of requirements.lock that the operator runs with: all but what only developers need.
 
-Standard library only: `python grove/image/lock.py requirements.lock pyproject.toml` prints it, for `pip install`.
+Standard library only: `python -m grove.image.lock requirements.lock pyproject.toml` prints it, for `pip install`.
 """
 
 import re

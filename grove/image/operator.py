@@ -10,35 +10,24 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from grove.image import interpreter, lock, oci
+from grove.image import interpreter, lock, oci, package
 from grove.image.errors import ImageError
+from grove.image.package import PACKAGES, read_project
 
 USER = 65532
 """The user's number, which is the group's too; the init container has the same."""
 
-PACKAGES = Path("/opt/grove")
-
 _AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 """Where distributions keep the certificates of the authorities that they trust; the first is where the image does."""
-
-_PROGRAM = """\
-#!/usr/local/bin/python
-import sys
-
-from grove.cli import main
-
-sys.exit(main())
-"""
 
 
 def default_name(source: Path) -> str:
     """What the chart in the same checkout asks for, such as `docker.io/library/grove-operator:0.1.0`."""
-    project = _project(source)
+    project = read_project(source)
     return f"docker.io/library/{project['name']}:{project['version']}"
 
 
@@ -49,13 +38,13 @@ def build(source: Path, name: str, file: Path) -> str:
     of this environment are not what the lock says.
     """
     oci.architecture()
-    project = _project(source)
+    project = read_project(source)
     with tempfile.TemporaryDirectory(prefix="grove-image-") as temporary:
         python, packages, own = (Path(temporary) / part for part in ("python", "packages", "grove"))
         _add_packages(packages, source)
         interpreter.add(python, sorted(packages.rglob("*.so")))
         _add_authorities(python)
-        _add_grove(own, source, project)
+        package.add(own, source)
         layers = []
         for part in (python, packages, own):
             _compile(part)
@@ -90,14 +79,6 @@ def config(project: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _project(source: Path) -> dict[str, Any]:
-    try:
-        project: dict[str, Any] = tomllib.loads((source / "pyproject.toml").read_text())["project"]
-    except FileNotFoundError as error:
-        raise ImageError(f"{source} is no checkout of Grove: {error.filename} is missing") from error
-    return project
-
-
 def _add_packages(root: Path, source: Path) -> None:
     """The files of each package, each compared with the hash that its wheel has for it."""
     pinned = lock.runtime((source / "requirements.lock").read_text(), (source / "pyproject.toml").read_text())
@@ -125,22 +106,6 @@ def _check(content: bytes, path: metadata.PackagePath) -> None:
     digest = base64.urlsafe_b64encode(hashlib.new(path.hash.mode, content).digest()).rstrip(b"=").decode()
     if digest != path.hash.value:
         raise ImageError(f"{path.locate()} is not what was installed: remove .venv, and run `make image`")
-
-
-def _add_grove(root: Path, source: Path, project: dict[str, Any]) -> None:
-    """The package from its sources, its metadata, and the command."""
-    packages = root / PACKAGES.relative_to("/")
-    shutil.copytree(source / "grove", packages / "grove", ignore=shutil.ignore_patterns("__pycache__"))
-    about = packages / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-    about.mkdir()
-    lines = [f"Name: {project['name']}", f"Version: {project['version']}", f"Summary: {project['description']}"]
-    lines += [f"Requires-Dist: {dependency}" for dependency in project["dependencies"]]
-    (about / "METADATA").write_text("\n".join(["Metadata-Version: 2.1", *lines, ""]))
-    shutil.copy(source / "LICENSE", about)
-    program = packages / "bin" / "grove"
-    program.parent.mkdir()
-    program.write_text(_PROGRAM)
-    program.chmod(0o755)
 
 
 def _add_authorities(root: Path) -> None:

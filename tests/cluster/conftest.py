@@ -34,6 +34,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
         binaries.find_or_build()
         binaries.find_or_build(tools=(binaries.HELM,))
+        binaries.find_or_build(tools=(binaries.KIND,))
 
 
 @pytest.fixture(scope="session")

@@ -97,7 +97,7 @@ def test_helm_is_built_apart_and_only_on_demand(calls: Path) -> None:
 
 def test_modules_require_what_is_built() -> None:
     """Every program is a tool of its module, and the parts of Kubernetes have the version of the whole."""
-    for tool in (*binaries.TOOLS, binaries.HELM):
+    for tool in (*binaries.TOOLS, binaries.HELM, binaries.KIND):
         assert re.search(
             rf"^(tool |\t){re.escape(tool.package)}$", (binaries.MODULES / tool.module / "go.mod").read_text(), re.M
         )
