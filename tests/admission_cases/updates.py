@@ -199,6 +199,16 @@ REFUSED = (
         schema=f"{GROUPS}: Invalid value: scaling groups cannot be added or removed",
     ),
     Case(
+        "a group is renamed",
+        a_set(groups=[group("h", "a")]),
+        [
+            f"{GROUPS}[0].name: Forbidden: scaling groups cannot be added to a set, and h is new",
+            f"{GROUPS}: Forbidden: scaling groups cannot be removed from a set, and g is missing: give it 0 replicas",
+        ],
+        old=a_set(groups=[group("g", "a")]),
+        schema=f"{GROUPS}: Invalid value: scaling groups cannot be added or removed",
+    ),
+    Case(
         "cliques of a group change places",
         a_set(clique("a"), clique("b"), groups=[group("g", "b", "a")]),
         [f'{GROUPS}[0].cliqueNames: Invalid value: ["b", "a"]: cannot change: must stay ["a", "b"]'],

@@ -11,6 +11,7 @@ from grove.admission import default, validate
 from grove.admission.fields import Field
 from grove.admission.registry import BINDING_RULES, PODCLIQUESET_RULES, Rule
 from tests.admission_cases import CASES, Case
+from tests.admission_cases.rows import ROWS
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -27,6 +28,29 @@ def test_what_is_accepted_stays_so(case: Case) -> None:
     assert default(full, case.old) is full
     assert validate(full, case.old, case.facts).ok
     assert validate(full, full, case.facts).ok
+
+
+BY_NAME = {case.name: case for case in CASES}
+NUMBERED = (
+    *(f"V{number}" for number in range(1, 55)),
+    *(f"C{number}" for number in range(1, 10)),
+    *("M1", "M2", "M3", "M3b"),
+    *(f"U{number}" for number in range(1, 13)),
+    *("W1", "W2", "W3"),
+)
+
+
+def test_every_row_of_the_api_document_has_cases() -> None:
+    assert tuple(ROWS) == NUMBERED
+
+
+@pytest.mark.parametrize("row", NUMBERED)
+def test_a_row_is_refused_and_accepted(row: str) -> None:
+    refused, accepted = ROWS[row]
+    for name in refused:
+        case = BY_NAME[name]
+        assert case.warnings if row.startswith("W") else case.errors
+    assert not BY_NAME[accepted].errors
 
 
 def test_names_are_unique() -> None:
