@@ -93,7 +93,7 @@ class Login:
 
     async def _find(self) -> kopf.ConnectionInfo:
         sources: list[Callable[..., kopf.ConnectionInfo | None]] = [
-            kopf.login_with_service_account,
+            _service_account,
             kopf.login_with_kubeconfig,
         ]
         if os.environ.get("KUBECONFIG"):
@@ -106,6 +106,15 @@ class Login:
             if info is not None:
                 return await _with_plugin(info) if source is kopf.login_with_kubeconfig else info
         raise kopf.LoginError("no credentials: no kubeconfig is given and this is no pod with a service account")
+
+
+def _service_account(**options: Any) -> kopf.ConnectionInfo | None:
+    """The pod's service account, at the address that the kubelet tells every pod: names need a DNS that works."""
+    info = kopf.login_with_service_account(**options)
+    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
+    if info is None or not host or not port:
+        return info
+    return dataclasses.replace(info, server=f"https://{f'[{host}]' if ':' in host else host}:{port}")
 
 
 async def _with_plugin(info: kopf.ConnectionInfo) -> kopf.ConnectionInfo:

@@ -74,6 +74,26 @@ async def test_failing_plugin_is_named(tmp_path: Path, monkeypatch: pytest.Monke
         await logged_in(kubeconfig(tmp_path, plugin(tmp_path, body)), monkeypatch)
 
 
+@pytest.mark.parametrize(
+    ("host", "server"),
+    [
+        ("10.96.0.1", "https://10.96.0.1:443"),
+        ("fd00::1", "https://[fd00::1]:443"),
+        ("", "https://kubernetes.default.svc"),
+    ],
+)
+async def test_in_a_pod_it_needs_no_dns(host: str, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = kopf.ConnectionInfo(server="https://kubernetes.default.svc", token="t0", insecure=True)
+    monkeypatch.setattr(kopf, "login_with_service_account", lambda **_: info)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    login = Login(kopf.OperatorSettings())
+    await login.renew()
+    assert login.server == server
+    await login.close()
+
+
 async def test_no_credentials_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
