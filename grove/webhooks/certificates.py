@@ -108,10 +108,20 @@ def trusts(bundle: bytes, wanted: bytes) -> bool:
     return set(_certificates(wanted)) <= set(_certificates(bundle))
 
 
-def is_ours(bundle: bytes) -> bool:
-    """Whether a CA bundle holds nothing but authorities of this module, so that we may replace it."""
-    found = _certificates(bundle)
-    return bool(found) and all(certificate.subject == _SUBJECT for certificate in found)
+def joined(present: bytes, ours: bytes) -> bytes:
+    """A CA bundle with `ours`, and what `present` holds of others; older authorities of this module go."""
+    others = [found for found in _certificates(present) if found.subject != _SUBJECT]
+    return b"".join([ours, *(found.public_bytes(Encoding.PEM) for found in others)])
+
+
+def is_of_others(data: Mapping[str, str] | None) -> bool:
+    """Whether a Secret's data holds a certificate with its key that somebody else has issued, such as cert-manager."""
+    try:
+        certificate, key = (b64decode((data or {}).get(name) or "", validate=True) for name in (CERTIFICATE, KEY))
+    except ValueError:
+        return False
+    found = _certificates(certificate)
+    return bool(found and key) and found[0].issuer != _SUBJECT
 
 
 def _certificates(pem: bytes) -> list[x509.Certificate]:

@@ -6,7 +6,7 @@ fills in `caBundle` (see provision.py).
 """
 
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +14,7 @@ from typing import Any, Final
 from grove.admission.protection import CONTROLLERS
 from grove.api import labels
 from grove.runtime.resources import ResourceType
+from grove.webhooks.certificates import joined
 
 Manifest = dict[str, Any]
 
@@ -100,6 +101,14 @@ _AUTHORIZER: Final = _Webhook(
     object_selector={"matchLabels": {labels.MANAGED_BY: labels.MANAGED_BY_GROVE}},
 )
 
+_INJECTOR: Final = "cert-manager.io/inject-"
+
+
+def is_injected(configuration: Manifest) -> bool:
+    """Whether cert-manager has been asked to write `caBundle`, which it would do over and over."""
+    return any(key.startswith(_INJECTOR) for key in configuration["metadata"].get("annotations") or ())
+
+
 NAMES: Final[Mapping[ResourceType, frozenset[str]]] = {
     MUTATING: frozenset({_DEFAULTING.configuration}),
     VALIDATING: frozenset(each.configuration for each in (_VALIDATION, _BINDING_VALIDATION, _AUTHORIZER)),
@@ -158,10 +167,10 @@ def _manifest(webhook: _Webhook, namespace: str, url: str, conditions: Sequence[
 
 
 def with_ca_bundle(configuration: Manifest, bundle: bytes) -> Manifest:
-    """A configuration as it was read, with all its webhooks trusting `bundle`."""
-    encoded = b64encode(bundle).decode()
-    entries = [
-        {**entry, "clientConfig": {**entry["clientConfig"], "caBundle": encoded}}
-        for entry in configuration.get("webhooks") or ()
-    ]
+    """A configuration as it was read, with all its webhooks trusting `bundle`, beside the authorities of others."""
+    entries = []
+    for entry in configuration.get("webhooks") or ():
+        present = b64decode(entry["clientConfig"].get("caBundle", ""))
+        encoded = b64encode(joined(present, bundle)).decode()
+        entries.append({**entry, "clientConfig": {**entry["clientConfig"], "caBundle": encoded}})
     return {**configuration, "webhooks": entries}

@@ -25,7 +25,7 @@ from grove.runtime.queue import Done, WorkQueue
 from grove.runtime.resources import ResourceType
 from grove.webhooks import certificates
 from grove.webhooks.certificates import Certificates
-from grove.webhooks.configurations import MUTATING, NAMES, VALIDATING, Manifest, with_ca_bundle
+from grove.webhooks.configurations import MUTATING, NAMES, VALIDATING, Manifest, is_injected, with_ca_bundle
 from grove.webhooks.server import WebhookServer
 
 logger = logging.getLogger(__name__)
@@ -86,6 +86,7 @@ class OwnAuthority:
         self._configurations: dict[ResourceType, Store[_Object]] = {MUTATING: Store(), VALIDATING: Store()}
         self._shown: Certificates | None = None
         self._problem = "no certificate yet"
+        self._given_up = False
         self._strangers: set[str] = set()
         self.queue: WorkQueue[str] = WorkQueue(self._pass, name="webhook-certificates", concurrency=1)
         self.informers: list[Informer[Any]] = [
@@ -142,6 +143,8 @@ class OwnAuthority:
         found = self._secrets.get(self._namespace, self._secret_name)
         secret = found.wire if found is not None else None
         current = Certificates.from_secret(secret.get("data")) if secret else None
+        if secret and self._is_given_up(secret, now):
+            return self._shown
         # A Secret that was deleted or emptied comes back as it was, so nobody has to trust anything new.
         wanted = certificates.up_to_date(current or self._shown, self._names, now)
         if wanted == current:
@@ -161,6 +164,23 @@ class OwnAuthority:
         self._secrets.put(_view({self._secret_name})(stored))
         return wanted
 
+    def _is_given_up(self, secret: Manifest, now: datetime) -> bool:
+        """Whether somebody else has begun to provide the certificate, who would write the Secret again if we did.
+
+        We are about to be told so by our configuration. Until then what is shown is shown on, as long as it is good.
+        """
+        shown = self._shown
+        given_up = certificates.is_of_others(secret.get("data")) and shown is not None
+        if given_up and not self._given_up:
+            logger.warning(
+                "The Secret %s/%s has a certificate of somebody else and is left alone: "
+                "set certProvisionMode to manual, or delete the Secret",
+                self._namespace,
+                self._secret_name,
+            )
+        self._given_up = given_up
+        return given_up and certificates.up_to_date(shown, self._names, now) == shown
+
     def _new_secret(self, content: Certificates) -> Manifest:
         tags = {
             labels.MANAGED_BY: labels.MANAGED_BY_GROVE,
@@ -176,7 +196,7 @@ class OwnAuthority:
         }
 
     async def _ensure_trust(self, current: Certificates) -> bool:
-        """Fill in `caBundle` where it is empty or an older one of ours; whether that is done everywhere."""
+        """Add our authority to `caBundle` wherever it is missing; whether that is done everywhere."""
         done = True
         for resource, store in self._configurations.items():
             for found in store:
@@ -188,14 +208,14 @@ class OwnAuthority:
         """Whether a configuration lacks our authority, and it is for us to add it."""
         name = configuration["metadata"]["name"]
         present = {entry["clientConfig"].get("caBundle", "") for entry in configuration.get("webhooks") or ()}
-        wanting = [pem for pem in map(b64decode, present) if not certificates.trusts(pem, bundle)]
-        if not all(not pem or certificates.is_ours(pem) for pem in wanting):
+        lacking = not all(certificates.trusts(b64decode(pem), bundle) for pem in present)
+        if lacking and is_injected(configuration):
             if name not in self._strangers:
                 self._strangers.add(name)
-                logger.warning("%s has a caBundle of somebody else and is left alone: empty it to have ours", name)
+                logger.warning("caBundle of %s is left to cert-manager, as its annotation says", name)
             return False
         self._strangers.discard(name)
-        return bool(wanting)
+        return lacking
 
     async def _fill_in(self, resource: ResourceType, configuration: Manifest, bundle: bytes) -> bool:
         name = configuration["metadata"]["name"]

@@ -162,6 +162,10 @@ def test_bundles_are_compared_by_their_certificates(fresh: Certificates) -> None
     assert certificates.trusts(other.ca_bundle + fresh.ca_bundle, fresh.ca_bundle)
     assert not certificates.trusts(fresh.ca_bundle, other.ca_bundle + fresh.ca_bundle)
     assert not certificates.trusts(b"", fresh.ca_bundle)
-    assert certificates.is_ours(fresh.ca_bundle + other.ca_bundle)
-    assert not certificates.is_ours(fresh.ca_bundle + fresh.certificate)
-    assert not certificates.is_ours(b"")
+
+
+def test_a_bundle_keeps_the_authorities_of_others(fresh: Certificates) -> None:
+    older, foreign = up_to_date(None, NAMES, NOW).ca_bundle, fresh.certificate
+    assert certificates.joined(older + foreign, fresh.ca_bundle) == fresh.ca_bundle + foreign
+    assert certificates.joined(b"", fresh.ca_bundle) == fresh.ca_bundle
+    assert certificates.joined(b"no certificate", fresh.ca_bundle) == fresh.ca_bundle

@@ -17,6 +17,7 @@ from grove.webhooks.certificates import Certificates, up_to_date
 from grove.webhooks.configurations import MUTATING, VALIDATING, manifests, with_ca_bundle
 from grove.webhooks.provision import SECRET, MountedFiles, OwnAuthority
 from grove.webhooks.server import WebhookServer
+from tests.certificates import issued_by_others
 from tests.fake_api import FakeApi
 from tests.fake_api.seen import until
 
@@ -217,11 +218,19 @@ async def test_configurations_that_are_installed_anew_are_filled_in_again(api: F
         await until(lambda: trusted(api))
 
 
-async def test_only_what_is_empty_or_ours_is_replaced(api: FakeApi, caplog: pytest.LogCaptureFixture) -> None:
+async def test_authorities_of_others_stay_beside_ours(api: FakeApi, caplog: pytest.LogCaptureFixture) -> None:
+    """Save where cert-manager would write its own again: what it was asked to do is left to it."""
     stale, foreign = up_to_date(None, NAMES, NOW).ca_bundle, up_to_date(None, NAMES, NOW).certificate
-    name = "podcliqueset-validating-webhook"
-    api.update(MUTATING, "", "podcliqueset-defaulting-webhook", lambda obj: with_ca_bundle(obj, stale))
-    api.update(VALIDATING, "", name, lambda obj: with_ca_bundle(obj, foreign))
+    left = "podcliqueset-validating-webhook"
+    annotated = {"name": left, "annotations": {"cert-manager.io/inject-ca-from": "grove/certificate"}}
+    api.update(MUTATING, "", "podcliqueset-defaulting-webhook", lambda obj: with_ca_bundle(obj, stale + foreign))
+    api.update(VALIDATING, "", "authorizer-webhook", lambda obj: with_ca_bundle(obj, stale))
+    api.update(
+        VALIDATING,
+        "",
+        left,
+        lambda obj: {**with_ca_bundle(obj, foreign), "metadata": {**obj["metadata"], **annotated}},
+    )
     stranger = {"metadata": {"name": "another"}, "webhooks": [{"name": "x", "clientConfig": {"url": "https://x"}}]}
     api.create(VALIDATING, stranger)
     replica = Replica(api)
@@ -232,17 +241,44 @@ async def test_only_what_is_empty_or_ours_is_replaced(api: FakeApi, caplog: pyte
         assert now is not None
         found = {each["metadata"]["name"]: each for each in [*api.objects(MUTATING), *api.objects(VALIDATING)]}
         filled = {key: each["webhooks"][0]["clientConfig"].get("caBundle") for key, each in found.items()}
-        ours = base64.b64encode(now.ca_bundle).decode()
+        ours, both, theirs = (
+            base64.b64encode(bundle).decode() for bundle in (now.ca_bundle, now.ca_bundle + foreign, foreign)
+        )
         assert filled == {
-            "podcliqueset-defaulting-webhook": ours,
+            "podcliqueset-defaulting-webhook": both,
             "clustertopology-validating-webhook": ours,
             "authorizer-webhook": ours,
-            name: base64.b64encode(foreign).decode(),
+            left: theirs,
             "another": None,
         }
-        assert [text for text in caplog.messages if name in text] == [
-            f"{name} has a caBundle of somebody else and is left alone: empty it to have ours"
+        assert [text for text in caplog.messages if left in text] == [
+            f"caBundle of {left} is left to cert-manager, as its annotation says"
         ]
+
+
+async def test_a_secret_that_somebody_else_has_begun_to_provide_is_left_to_them(
+    api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The switch to another issuer begins so; what is shown and trusted stays until the configuration follows."""
+    replica = Replica(api)
+    async with running(replica):
+        await until(lambda: not replica.authority.problems())
+        before = stored(api)
+        assert before is not None
+        theirs = {key: base64.b64encode(value).decode() for key, value in issued_by_others(NAMES).items()}
+        api.update(SECRET, "grove", "s", lambda obj: {**obj, "data": theirs})
+        await until(lambda: "is left alone" in caplog.text)
+        await api.quiet()
+        assert api.objects(SECRET)[0]["data"] == theirs
+        assert all(certificates.trusts(bundle, before.ca_bundle) for bundle in bundles(api))
+        assert await replica.shown() == ssl.PEM_cert_to_DER_cert(before.certificate.decode())
+        api.delete(SECRET, "grove", "s")
+        await until(lambda: stored(api) == before)
+    restarted = Replica(api)
+    api.update(SECRET, "grove", "s", lambda obj: {**obj, "data": theirs})
+    async with running(restarted):
+        await until(lambda: not restarted.authority.problems())
+        assert stored(api) is not None, "who has nothing to show takes it over"
 
 
 async def test_a_refusal_is_named_and_got_over(api: FakeApi) -> None:
