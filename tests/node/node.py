@@ -17,12 +17,15 @@ from pathlib import Path
 from grove.cluster import binaries, processes
 from grove.image import oci, operator
 from tests.cluster.harness import ROOT, Harness, wait
+from tests.cluster.webhooks import free_port
 from tests.node import images
 
 NAME = "real-0"
 BUSYBOX_IMAGE = "docker.io/library/busybox:1.37.0"
 MAIN_IMAGE = "registry.example/main:1"
 OPERATOR_IMAGE = operator.default_name(ROOT)
+SAMPLE_IMAGE = "docker.io/library/nginx:alpine"
+"""What the samples run; here it sleeps."""
 _PAUSE_IMAGE = "registry.example/pause:1"
 
 _BRIDGE, _SUBNET, _ADDRESS = "grovenode0", "10.244.78.0/24", "10.244.78.1"
@@ -164,7 +167,7 @@ state = "{self._folder}/state"
         folder = self._folder / "images"
         pause = {"Entrypoint": ["/bin/sleep", "2147483647"]}
         oci.save([images.busybox()], [BUSYBOX_IMAGE, MAIN_IMAGE], folder / "busybox.tar", {"Entrypoint": ["/bin/sh"]})
-        oci.save([images.busybox()], [_PAUSE_IMAGE], folder / "pause.tar", pause)
+        oci.save([images.busybox()], [_PAUSE_IMAGE, SAMPLE_IMAGE], folder / "pause.tar", pause)
         operator.build(ROOT, OPERATOR_IMAGE, folder / "operator.tar")
         for file in folder.iterdir():
             self._ctr("images", "import", str(file))
@@ -193,7 +196,7 @@ enforceNodeAllocatable: []
 makeIPTablesUtilChains: false
 protectKernelDefaults: false
 serializeImagePulls: false
-localStorageCapacityIsolation: false
+localStorageCapacityIsolation: true
 evictionHard: {{memory.available: 50Mi, nodefs.available: 1%, imagefs.available: 1%}}
 imageGCHighThresholdPercent: 100
 syncFrequency: 10s
@@ -217,8 +220,8 @@ mode: nftables
 clientConnection: {{kubeconfig: {self._cluster.kubeconfig}}}
 clusterCIDR: {_SUBNET}
 hostnameOverride: {NAME}
-healthzBindAddress: ""
-metricsBindAddress: 127.0.0.1:0
+healthzBindAddress: 127.0.0.1:{free_port()}
+metricsBindAddress: 127.0.0.1:{free_port()}
 nodePortAddresses: [primary]
 conntrack: {{maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s, udpTimeout: 0s,
             udpStreamTimeout: 0s}}
@@ -227,8 +230,8 @@ conntrack: {{maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeo
         processes.start(command, self._folder / "logs" / "kube-proxy.log")
 
     def _is_ready(self) -> bool:
-        if "kubelet" not in processes.running(self._bin).values():
-            raise RuntimeError(f"the kubelet ended:\n{(self._folder / 'logs' / 'kubelet.log').read_text()[-3000:]}")
+        for name in {"kubelet", "kube-proxy"} - {*processes.running(self._bin).values()}:
+            raise RuntimeError(f"{name} ended:\n{(self._folder / 'logs' / f'{name}.log').read_text()[-3000:]}")
         node = self._cluster.api("GET", f"/api/v1/nodes/{NAME}")
         taints = node["spec"].get("taints", [])
         ready = ("Ready", "True") in [(one["type"], one["status"]) for one in node["status"].get("conditions", [])]
