@@ -199,7 +199,9 @@ class PodCliqueSetTemplateSpec(KubeModel):
         default=None, description="The headless Service of a replica, which gives every pod a DNS name."
     )
     topology_constraint: TopologyConstraint | None = Field(
-        default=None, description="How close together all pods of a replica must be."
+        default=None,
+        description="How close together the pods of a gang must be. It holds for the base gang of a replica and for "
+        "each scaled gang by itself, not across them.",
     )
     termination_delay: str | None = Field(
         default=None,

@@ -207,6 +207,11 @@ def test_kubernetes_own_types_have_no_descriptions_and_no_empty_defaults_but_for
     assert empty == ["name"], "of an image pull secret"
 
 
+def test_no_more_is_claimed_of_topology_than_holds() -> None:  # G13
+    template = schema_of("PodCliqueSet")["properties"]["spec"]["properties"]["template"]
+    assert "not across them" in template["properties"]["topologyConstraint"]["description"]
+
+
 @pytest.mark.parametrize("name", sorted(MANIFESTS))
 def test_files_are_small_enough_for_kubectl_apply(name: str) -> None:
     """kubectl apply keeps the whole object in an annotation, and annotations have 256 KiB together."""

@@ -1,5 +1,6 @@
 """A set as a whole: what has to go, what a replica gets, and the status."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,8 @@ from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podgang import PodGang
 from grove.plan.podcliqueset import SetSnapshot, plan_removals, podcliqueset_status
 from grove.plan.replica import ReplicaSnapshot, plan_children, plan_gangs
-from grove.plan.summary import summarise
+from grove.plan.rollout import ReplicaStanding
+from grove.plan.summary import GangSummary, ReplicaSummary, summarise
 from grove.plan.template import Template
 from grove.runtime.writes import Create, Delete, Patch
 from tests.fake_api.objects import merge_patch
@@ -325,3 +327,34 @@ def test_of_many_gangs_those_that_do_not_run_are_listed_first_and_explained() ->
     explained = [entry for entry in listed if entry.get("conditions") == conditions]
     assert len(explained) == 10
     assert all(entry in explained for entry in listed if entry["phase"] == "Starting")
+
+
+def test_the_object_stays_small_however_many_replicas_are_updated() -> None:  # U14
+    """Under 20 KB with 500 replicas, half of them updated, each of whose gangs says what gangs usually say."""
+    conditions = [
+        {"type": kind, "status": "True", "reason": "MinimumPlaced", "message": 80 * "m", "lastTransitionTime": NOW}
+        for kind in ("Initialized", "Scheduled", "Ready", "Unhealthy", "GangGuaranteed")
+    ]
+    standing = ReplicaStanding(arrived=False, scheduled=True, serves=True, stale=True)
+    replicas = [
+        ReplicaSummary(
+            told=True,
+            available=index != 250,
+            updated=index < 250,
+            stale=index >= 250,
+            cliques=int(index < 250),
+            groups=0,
+            gangs=(GangSummary(f"web-{index}", "Starting" if index == 250 else "Running", conditions),),
+            owned=3,
+            standing=replace(standing, arrived=index < 250),
+        )
+        for index in range(500)
+    ]
+    obj = pod_set(clique("a", 2), replicas=500)
+    progress = {"updateStartedAt": NOW, "currentlyUpdating": [{"replicaIndex": 250, "updateStartedAt": NOW}]}
+    obj["status"] = {"updateProgress": progress, "currentGenerationHash": template(obj).generation_hash}
+    tpl = template(obj)
+    shown = podcliqueset_status(tpl, replicas, lambda *_: SetSnapshot(), [], NOW)
+    assert shown["updateProgress"]["updatedPodCliquesCount"] == 250
+    assert "web-250" in [gang["name"] for gang in shown["podGangStatuses"]]
+    assert len(json.dumps({**obj, "status": shown})) < 20_000
