@@ -36,6 +36,13 @@ def test_what_an_edit_does_is_told_before(workspace: Workspace, tmp_path: Path) 
     assert (code, errors) == (0, "")
     assert "  8 of 10 pods restart" in output
     assert "    1. replica 0: replicas 0, 1 of w-0-sg-x (8 pods), 1 at a time" in output
+    more = edited(update.obj, "pc-a")
+    more["spec"]["replicas"] = 2
+    code, output, errors = plan(workspace, tmp_path, more)
+    assert (code, errors) == (0, "")
+    assert "  changed templates: pc-a\n  2 of 10 pods restart:\n" in output
+    assert "    1. replica 0: 2 pods of w-0-pc-a, 1 at a time" in output
+    assert "  replicas of the set: 1 -> 2; new ones are born with the new template" in output
     assert workspace.changes(before, "pcs", "pclq", "pod") == [], "it only looks"
     update.edit("pc-b")
     update.done(10)
@@ -52,9 +59,18 @@ def test_what_is_refused_and_what_cannot_be_read(workspace: Workspace, tmp_path:
     assert (code, output) == (1, "")
     assert "spec.template.cliques[0].spec.minAvailable" in errors
     config = yaml.safe_load(workspace.cluster.kubeconfig.read_text())
+    file = tmp_path / "kubeconfig"
+    path = workspace.path("serviceaccount", "default", "token")
+    token = workspace.cluster.api("POST", path, {"spec": {"expirationSeconds": 3600}})["status"]["token"]
+    file.write_text(
+        yaml.safe_dump({**config, "users": [{"name": config["users"][0]["name"], "user": {"token": token}}]})
+    )
+    code, output, errors = plan(workspace, tmp_path, update.obj, file)
+    assert (code, output) == (1, "")
+    assert "podcliquesets" in errors
+    assert "forbidden" in errors
     config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
-    nowhere = tmp_path / "kubeconfig"
-    nowhere.write_text(yaml.safe_dump(config))
-    code, _, errors = plan(workspace, tmp_path, wrong, nowhere)
-    assert code == 1
-    assert "the cluster cannot be read" in errors
+    file.write_text(yaml.safe_dump(config))
+    code, output, errors = plan(workspace, tmp_path, update.obj, file)
+    assert (code, output) == (1, "")
+    assert "127.0.0.1:1" in errors
