@@ -41,12 +41,12 @@ def add(root: Path, programs: Iterable[Path]) -> None:
     own = [_copy(binary, root / PREFIX.relative_to("/") / "bin" / version)]
     for name in ("python", "python3"):
         (own[0].parent / name).symlink_to(version)
-    for source in sorted(library.rglob("*")):
-        path = source.relative_to(library)
-        if source.is_file() and not _LEFT_OUT.search(str(path)):
-            copied = _copy(source, folder / path)
-            if source.suffix == ".so":
-                own.append(copied)
+
+    def left_out(directory: str, names: list[str]) -> set[str]:
+        return {name for name in names if _LEFT_OUT.search(str((Path(directory) / name).relative_to(library)))}
+
+    shutil.copytree(library, folder, ignore=left_out, copy_function=shutil.copy, ignore_dangling_symlinks=True)
+    own += sorted(folder.rglob("*.so"))
     needed = _needed([*own, *programs])
     base = next((path.parent for path in needed if path.name == "libc.so.6"), None)
     if base is None:
