@@ -7,7 +7,7 @@
 
 Every run has a cluster of its own (etcd, API server, controller manager, scheduler, KWOK as kubelets) and a fresh
 operator process. A run is a life of one PodCliqueSet: deploy, touch (an annotation changes, which means nothing), idle,
-scale where the scenario has it, delete. It ends when nothing of the set is left.
+scale or update where the scenario has it, delete. It ends when nothing of the set is left.
 
 How the numbers come about:
 
