@@ -9,7 +9,7 @@ PYTHON ?=
 PYTHONS = $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
 
 .NOTPARALLEL:
-.PHONY: help demo test test-unit test-cluster test-node test-node-needs lint format crds bench image kind-up deploy undeploy kind-down cluster-up cluster-down lock clean
+.PHONY: help demo test test-unit test-cluster test-node test-node-needs lint generated format crds bench image kind-up deploy undeploy kind-down cluster-up cluster-down lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ lint: $(READY) ## Check style, types, the floors of the house, and that generate
 	@echo "==> import-linter"
 	@$(BIN)/lint-imports --no-logo
 	@echo "==> generated files"
+	@$(MAKE) --no-print-directory generated
+
+generated: $(READY)
 	@$(BIN)/grove crds --check
 	@$(BIN)/grove rules --check -o docs/admission-rules.md
 	@$(BIN)/grove reference --check -o docs/api-reference.md

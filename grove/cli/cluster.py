@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from grove.cli.background import BackgroundOperator
+from grove.cluster import binaries
 from grove.cluster.client import ApiStatus
 from grove.cluster.cluster import DEFAULT_NODES, Cluster
 from grove.cluster.errors import ClusterError
@@ -64,7 +65,19 @@ def up(name: str | None, directory: Path, node_count: int | None) -> None:
         status = Cluster(name, directory, click.echo).up(node_count)
     took = time.monotonic() - began
     click.echo(f"cluster {status.name}: {status.server}, {status.nodes[0]} nodes Ready ({took:.1f} s)")
-    click.echo(f"export KUBECONFIG={shlex.quote(str(status.kubeconfig))}")
+    click.echo(exports(status.kubeconfig))
+
+
+@cluster.command()
+@_where
+def env(name: str | None, directory: Path) -> None:
+    """Print what a shell needs to know: eval "$(grove cluster env)".
+
+    The kubeconfig, and a PATH with kubectl and grove. Exit code 0, also when the cluster does not run, and 1 when the
+    programs can neither be found nor built.
+    """
+    with _errors():
+        click.echo(exports(Cluster(name, directory).kubeconfig))
 
 
 @cluster.command()
@@ -98,6 +111,13 @@ def status(name: str | None, directory: Path) -> None:
         click.echo(f"nodes       {found.nodes[0]} Ready of {found.nodes[1]}")
         click.echo(f"kubeconfig  {found.kubeconfig}")
     sys.exit({"running": 0, "stopped": STOPPED}.get(found.state, 1))
+
+
+def exports(kubeconfig: Path) -> str:
+    """The line that has a shell use this cluster, and find kubectl and grove."""
+    folders = (binaries.find_or_build()["kubectl"].parent, Path(sys.executable).parent)
+    path = ":".join(shlex.quote(str(folder)) for folder in folders)
+    return f"export KUBECONFIG={shlex.quote(str(kubeconfig))} PATH={path}:$PATH"
 
 
 @contextmanager

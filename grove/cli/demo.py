@@ -14,6 +14,7 @@ import yaml
 
 from grove.api.labels import MANAGED_BY, MANAGED_BY_GROVE, PART_OF
 from grove.cli.background import BackgroundOperator
+from grove.cli.cluster import exports
 from grove.cluster import binaries
 from grove.cluster.client import ApiStatus, Client
 from grove.cluster.cluster import Cluster
@@ -43,7 +44,7 @@ _NEXT = """\
 {pods} pods in {gangs}, from one object: {took:.1f} s.
 
 Now you:
-  export KUBECONFIG={kubeconfig} PATH={programs}:$PATH
+  {exports}
   kubectl scale pcsg {name}-0-sga --replicas=2    # one more pair of pcb and pcc: 4 pods, a gang of their own
   kubectl scale pclq {name}-0-pca --replicas=5    # two more pods in the gang that runs
   kubectl scale pcs {name} --replicas=2           # the whole system once more
@@ -122,8 +123,7 @@ class _Demo:
                 gangs="one gang" if len(picture.gangs) == 1 else f"{len(picture.gangs)} gangs",
                 took=time.monotonic() - self._began,
                 name=NAME,
-                kubeconfig=_quoted(cluster.kubeconfig),
-                programs=_quoted(self._kubectl.parent),
+                exports=exports(cluster.kubeconfig),
                 down="make cluster-down" if in_checkout else f"grove cluster down --dir {_quoted(self._directory)}",
             )
         )

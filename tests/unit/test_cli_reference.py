@@ -74,7 +74,7 @@ def test_every_field_has_a_row_with_its_description_and_default(kind: str) -> No
     [
         "cliques[].spec.roleName",
         "cliques[].spec.minAvailable",
-        "cliques[].spec.startsAfter",
+        "cliques",  # which says so of the startsAfter of each
         "cliqueStartupType",
         "podCliqueScalingGroups[].cliqueNames",
         "podCliqueScalingGroups[].minAvailable",
