@@ -30,6 +30,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Handler = Callable[[Request], Awaitable[Answer]]
+_Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _MAX_BYTES: Final = 2**25
 """The API server takes objects up to 3 MB, sends old and new, and writes some characters as six."""
@@ -39,6 +40,8 @@ _PATIENCE: Final = 9.0
 """Seconds for an answer; the API server gives up after 10, and tells the user less."""
 _BACKLOG: Final = 128
 _GRACE: Final = 5.0
+_LAST_SECONDS: Final = 1.0
+"""How long connections in use are given to hear that the server closes."""
 _JSON: Final = "application/json"
 
 
@@ -62,7 +65,7 @@ class WebhookServer:
         """the certificate shown, as PEM"""
         self._newest: ssl.SSLContext | None = None
         self._listening = False
-        self._app = web.Application(client_max_size=_MAX_BYTES)
+        self._app = web.Application(client_max_size=_MAX_BYTES, middlewares=[self._answer_last])
         for path, handler in handlers.items():
             self._app.router.add_post(path, _serve(path, handler))
 
@@ -98,15 +101,30 @@ class WebhookServer:
         runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=_GRACE, handle_signals=False)
         async with AsyncExitStack() as serving:
             await serving.enter_async_context(self._open)
-            serving.push_async_callback(runner.cleanup)
+            serving.push_async_callback(_leave, runner)
             await runner.setup()
             await web.SockSite(runner, self._socket, ssl_context=outer, backlog=_BACKLOG).start()
             self._serving = serving.pop_all()
         logger.info("Serving webhooks on port %d", self._socket.getsockname()[1])
 
+    @web.middleware
+    async def _answer_last(self, request: web.Request, handler: _Next) -> web.StreamResponse:
+        """Tell clients to leave once the server closes: a request on its way to a closed connection would be lost."""
+        response = await handler(request)
+        if not self._listening:
+            response.force_close()
+        return response
+
     def _take_newest(self, connection: ssl.SSLObject, _name: str | None, _outer: ssl.SSLContext) -> None:
         assert self._newest is not None, "listens only once there is one"
         connection.context = self._newest
+
+
+async def _leave(runner: web.AppRunner) -> None:
+    """Close a server, after a moment in which connections that are in use hear of it."""
+    if runner.server is not None and runner.server.connections:
+        await asyncio.sleep(_LAST_SECONDS)
+    await runner.cleanup()
 
 
 def _context(certificate: bytes, key: bytes) -> ssl.SSLContext:

@@ -205,6 +205,27 @@ async def test_reviews_do_not_wait_for_the_main_loop() -> None:
         assert b'"allowed":true' in ask(url, shown)  # which holds up this loop until it has an answer
 
 
+async def test_who_asks_on_while_it_closes_is_told_to_leave() -> None:
+    """Each answer on an open connection is whole, and one of them is the last."""
+
+    async def allow(_: Request) -> Answer:
+        return Answer(True)
+
+    shown = new_certificates()
+    async with serving({VALIDATE: allow}, shown) as (server, url), trusting(shown) as client:
+        async with client.post(url + VALIDATE, json=review()) as response:
+            assert response.headers.get("Connection") != "close"
+        closing = asyncio.ensure_future(server.close())
+        while not closing.done():
+            async with client.post(url + VALIDATE, json=review()) as response:
+                assert response.status == 200
+                if response.headers.get("Connection") == "close":
+                    break
+        else:
+            raise AssertionError("nobody was told")
+        await closing
+
+
 async def test_what_handlers_need_is_open_while_they_serve() -> None:
     """It belongs to the loop in which they run."""
     events: list[tuple[str, asyncio.AbstractEventLoop]] = []
