@@ -198,4 +198,7 @@ EVENTS: Final = (
     Word(EventReason.NO_GANG_GUARANTEE, (SET,), "Warning: pods are placed one by one, and why."),
     Word(EventReason.INVALID_SPEC, (SET,), "Warning: the set breaks a rule; nothing is done for it until it is right."),
     Word(EventReason.SCHEDULER_UNAVAILABLE, (SET,), "Warning: its scheduler is not installed, so it gets no pods yet."),
+    Word(EventReason.KAI_BACKEND_MAPPING_FAILED, (GANG,), "Warning: there can be no PodGroup of KAI for it, and why."),
+    Word(EventReason.VOLCANO_CAPABILITY_UNAVAILABLE, ("CustomResourceDefinition",), "Warning: Volcano's PodGroups are "
+         "too old."),
 )  # fmt: skip

@@ -110,4 +110,6 @@ class PodCliqueSetReconciler:
                 unavailable = error.code == SCHEDULER_UNAVAILABLE
                 reason = EventReason.SCHEDULER_UNAVAILABLE if unavailable else EventReason.INVALID_SPEC
                 self._actor.event(PODCLIQUESET, template.pcs.wire, "Warning", reason, error.description)
+                if unavailable and (blamed := self._scheduling.to_blame(template)):
+                    self._actor.event(*blamed[:2], "Warning", blamed[2], error.description)
         return errors

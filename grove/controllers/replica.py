@@ -128,6 +128,8 @@ class ReplicaReconciler:
                 lost = lost_guarantee(gang.wire.get("status") or {}, plan.status.status)
                 if lost and replica == 0 and not plan.state.gang.base:  # one event speaks for all gangs of a set
                     self._actor.event(*regarding, "Warning", EventReason.NO_GANG_GUARANTEE, lost)
+                if lost and (reason := self._scheduling.mapping_failed(template)):
+                    self._actor.event(PODGANG, gang.wire, "Warning", reason, lost)
         done = await self._actor.act(regarding, statuses)
         broken |= {failure.name for failure in done.failures}
         outcome.add(done)

@@ -15,6 +15,7 @@ from grove.plan.placement import Placement
 from grove.plan.pods import Prepare
 from grove.plan.replica import Place, ReplicaSnapshot
 from grove.plan.template import Template
+from grove.runtime.resources import ResourceType
 from grove.schedulers import Decision, GangView, Schedulers, Slot
 
 SCHEDULER_UNAVAILABLE: Final = "ERR_SCHEDULER_UNAVAILABLE"
@@ -44,6 +45,14 @@ class Scheduling:
     def missing(self, template: Template) -> str:
         """What the cluster lacks for a set's scheduler, in one sentence; "" when it can work."""
         return self._schedulers.of(template).missing(self._world.scheduler_objects)
+
+    def to_blame(self, template: Template) -> tuple[ResourceType, dict[str, Any], str] | None:
+        """The object that lacks what is missing, and the reason of an event on it."""
+        return self._schedulers.of(template).to_blame(self._world.scheduler_objects)
+
+    def mapping_failed(self, template: Template) -> str:
+        """Reason of the event on a PodGang without guarantee; "" for none."""
+        return self._schedulers.of(template).mapping_failed
 
     def errors(self, template: Template) -> Iterator[FieldError]:
         """What is wrong with a set for its scheduler."""

@@ -108,6 +108,9 @@ class Backend:
     watches: tuple[Watch, ...] = ()
     """the kinds this back end reads or writes, in the order in which they are served best"""
 
+    mapping_failed: str = ""
+    """reason of the Warning event on a PodGang that loses its guarantee, or never gets it; "" for none"""
+
     def __init__(self, name: str, config: Mapping[str, Any]) -> None:
         """`name` is the profile's name, which pods carry as schedulerName; `config` is the profile's `config`.
 
@@ -123,6 +126,10 @@ class Backend:
         when a kind of `watches` becomes served, stops being served, or an object without gang label changes.
         """
         return ""
+
+    def to_blame(self, cluster: Cluster) -> tuple[ResourceType, Object, str] | None:
+        """The object that lacks what is `missing`, and the reason of the Warning event on it; None for no event."""
+        return None
 
     def validate(self, root: Field, cluster: Cluster) -> Iterator[Finding]:
         """What is wrong with a PodCliqueSet (defaulted, wire form) for this scheduler."""

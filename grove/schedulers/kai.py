@@ -11,6 +11,7 @@ from grove.admission.facts import UNKNOWN
 from grove.admission.fields import Field, Finding, cliques
 from grove.admission.rules import schedulers as rules
 from grove.api import labels
+from grove.api.labels import EventReason
 from grove.api.podgang import PodGang, PodGangTopologyConstraint
 from grove.plan.placement import Placement
 from grove.plan.template import mirrored
@@ -36,6 +37,8 @@ class Kai(Backend):
         Watch(PODGROUP, label_selector=labels.PODGANG),
         Watch(QUEUE, view=lambda queue: {"metadata": queue["metadata"]}),
     )
+
+    mapping_failed = EventReason.KAI_BACKEND_MAPPING_FAILED
 
     def missing(self, cluster: Cluster) -> str:
         lacking = crds.lacking(cluster, PODGROUP)

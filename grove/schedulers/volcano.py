@@ -7,6 +7,7 @@ from grove.admission.facts import UNKNOWN, Facts
 from grove.admission.fields import Field, Finding, cliques
 from grove.admission.rules import schedulers as rules
 from grove.api import labels
+from grove.api.labels import EventReason
 from grove.api.podgang import PodGang
 from grove.plan.placement import Placement
 from grove.plan.template import mirrored
@@ -40,6 +41,11 @@ class Volcano(Backend):
         if not lacking and not crds.declares(cluster, PODGROUP, "spec.subGroupPolicy"):
             lacking = "its PodGroups have no spec.subGroupPolicy, which came with version 1.14"
         return f"Volcano cannot be used: {lacking}" if lacking else ""
+
+    def to_blame(self, cluster: Cluster) -> tuple[ResourceType, Object, str] | None:
+        """The CustomResourceDefinition, where there is one."""
+        crd = cluster.get(crds.CRD, "", PODGROUP.label)
+        return (crds.CRD, crd, EventReason.VOLCANO_CAPABILITY_UNAVAILABLE) if crd is not None else None
 
     def validate(self, root: Field, cluster: Cluster) -> Iterator[Finding]:
         """A set has one queue, which exists and is open."""

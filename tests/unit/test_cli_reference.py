@@ -30,8 +30,6 @@ NOT_IN_USE = {
     EventReason.COMPUTE_DOMAIN_CREATE_SUCCESSFUL, EventReason.COMPUTE_DOMAIN_CREATE_FAILED,
     EventReason.COMPUTE_DOMAIN_DELETE_SUCCESSFUL, EventReason.COMPUTE_DOMAIN_DELETE_FAILED,
     EventReason.TOPOLOGY_IN_SYNC, EventReason.TOPOLOGY_DRIFT_DETECTED,
-    # said by SchedulerUnavailable here
-    EventReason.KAI_BACKEND_MAPPING_FAILED, EventReason.VOLCANO_CAPABILITY_UNAVAILABLE,
 }  # fmt: skip
 
 
@@ -74,7 +72,7 @@ def test_every_field_has_a_row_with_its_description_and_default(kind: str) -> No
     [
         "cliques[].spec.roleName",
         "cliques[].spec.minAvailable",
-        "cliques",  # which says so of the startsAfter of each
+        "cliques[].spec.startsAfter",
         "cliqueStartupType",
         "podCliqueScalingGroups[].cliqueNames",
         "podCliqueScalingGroups[].minAvailable",

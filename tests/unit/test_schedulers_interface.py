@@ -15,6 +15,7 @@ from grove.plan.conditions import Want
 from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESET, PODGANG
 from grove.plan.placement import Placement
 from grove.plan.update import ensure
+from grove.runtime.events import EVENT
 from grove.runtime.resources import ResourceType
 from grove.schedulers import (
     Backend,
@@ -45,6 +46,8 @@ class Toy(Backend):
 
     watches = (Watch(GROUP), Watch(QUEUE, view=lambda obj: {**obj, "spec": {"open": obj["spec"]["open"]}}))
 
+    mapping_failed = "ToyMappingFailed"
+
     def __init__(self, name: str, config: Any) -> None:
         super().__init__(name, config)
         if config.get("queue") == "":
@@ -52,6 +55,9 @@ class Toy(Backend):
 
     def missing(self, cluster: Served) -> str:
         return "" if cluster.serves(GROUP) else "toy wants groups.toy.example"
+
+    def to_blame(self, cluster: Served) -> tuple[ResourceType, Object, str]:
+        return QUEUE, {"metadata": {"name": "q", "uid": "uid-q"}}, "ToyUnavailable"
 
     def validate(self, root: Field, cluster: Served) -> Iterator[Finding]:
         if root["spec"]["replicas"].number == 3:
@@ -75,7 +81,9 @@ class Toy(Backend):
         return Decision(tuple(ensure(GROUP, live.get(gang.state.gang.name), desired)), hold)
 
     def placement(self, gang: GangView) -> Placement:
-        return Placement(conditions=(Want("Toy", self._open(gang.cluster), "Queue", "the queue is open or not"),))
+        is_open = self._open(gang.cluster)
+        guarantee = Want("GangGuaranteed", is_open, "Queue", "the queue is open" if is_open else "the queue is closed")
+        return Placement(conditions=(Want("Toy", is_open, "Queue", "the queue is open or not"), guarantee))
 
 
 @pytest.fixture
@@ -148,6 +156,15 @@ def configured() -> Cluster:
     return cluster
 
 
+def told(cluster: Cluster, reason: str) -> list[tuple[str, ...]]:
+    """Type, object and message of the events of a reason."""
+    events = [event for event in cluster.api.objects(EVENT) if event["reason"] == reason]
+    return [
+        (event["type"], event["involvedObject"]["kind"], event["involvedObject"]["name"], event["message"])
+        for event in events
+    ]
+
+
 def test_a_back_end_at_work(toy: None) -> None:
     async def main() -> None:
         cluster = configured()
@@ -161,6 +178,7 @@ def test_a_back_end_at_work(toy: None) -> None:
             assert [(error["code"], error["description"]) for error in errors] == [
                 ("ERR_SCHEDULER_UNAVAILABLE", "toy wants groups.toy.example")
             ]
+        assert told(cluster, "ToyUnavailable") == [("Warning", "Queue", "q", "toy wants groups.toy.example")]
 
         # It is: the pods come, prepared, and the gang starts as far as the back end lets it.
         cluster.api.install(GROUP)
@@ -176,6 +194,8 @@ def test_a_back_end_at_work(toy: None) -> None:
         assert group["metadata"]["ownerReferences"][0]["kind"] == "PodGang"
         assert [bool(pod["spec"].get("schedulingGates")) for pod in cluster.pods_of("web-0-a")] == [False, True]
         assert "lastErrors" not in {k for k, v in cluster.get(PODCLIQUESET, "web")["status"].items() if v}
+
+        assert told(cluster, "ToyMappingFailed") == [("Warning", "PodGang", "web-0", "the queue is closed")]
 
         # An object that belongs to no gang wakes all, and so does one that does and is deleted.
         cluster.api.create(QUEUE, {"metadata": {"name": "q"}, "spec": {"open": True, "large": "x" * 100}})
