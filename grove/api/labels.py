@@ -190,6 +190,7 @@ class Reason(StrEnum):
     MINIMUM_READY = "MinimumReady"
     WAITING = "Waiting"
     WAITING_FOR_BASE_GANG = "WaitingForBaseGang"
+    WAITING_FOR_OTHER_PODS = "WaitingForOtherPods"
     SCHEDULING_GATED = "SchedulingGated"
     UNSCHEDULABLE = "Unschedulable"
     # GangGuaranteed

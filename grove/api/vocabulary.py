@@ -138,6 +138,7 @@ CONDITIONS: Final = (
         Reason.MINIMUM_PLACED: "It has.",
         Reason.POD_GANG_PODS_CREATION_PENDING: "False: pods do not exist yet.",
         Reason.WAITING_FOR_BASE_GANG: "False: the base gang has to be scheduled before.",
+        Reason.WAITING_FOR_OTHER_PODS: "False: other gangs come first, or its old pods have to be gone.",
         Reason.SCHEDULING_GATED: "False: somebody else's scheduling gate holds pods.",
         Reason.UNSCHEDULABLE: "False: there is no room; the scheduler's words follow.",
         Reason.WAITING: "False: the scheduler has not answered yet.",

@@ -4,7 +4,7 @@ import time
 
 from grove.api.labels import EventReason
 from grove.controllers.actor import Actor, Failure, Outcome, Patience, Reasons, earliest, now_text
-from grove.controllers.routing import AT_ONCE, Name, ReplicaKey, Wake
+from grove.controllers.routing import AT_ONCE, SOON, Name, ReplicaKey, Wake
 from grove.controllers.scheduling import Scheduling, lost_guarantee
 from grove.controllers.startup import Startup
 from grove.controllers.termination import Terminator
@@ -63,6 +63,7 @@ class ReplicaReconciler:
         template = self._world.sets.get(namespace, name)
         if template is None or replica >= template.replicas:
             self._remember(key, [])
+            self._scheduling.siblings.forget(key)
             return Done()
         start = time.thread_time()
         wrong = bool(self._verdicts.errors(template))
@@ -114,7 +115,10 @@ class ReplicaReconciler:
         outcome = await self._actor.act(regarding, [write for plan in plans.values() for write in plan.spec], _EVENTS)
         broken = {failure.name for failure in outcome.failures}
         snapshot = self._world.replica_snapshot(template, replica)
-        decisions = self._scheduling.decide(template, replica, snapshot, {n: plan.state for n, plan in plans.items()})
+        states = {name: plan.state for name, plan in plans.items()}
+        for key in self._scheduling.siblings.note(template, replica, states):
+            self._wake.replica(key, SOON)
+        decisions = self._scheduling.decide(template, replica, snapshot, states)
         gang_of = {write.name: name for name, decision in decisions.items() for write in decision.writes}
         done = await self._actor.act(regarding, [w for n, d in decisions.items() if n not in broken for w in d.writes])
         broken |= {gang_of[failure.name] for failure in done.failures if failure.name in gang_of}

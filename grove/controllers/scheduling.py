@@ -9,6 +9,7 @@ from grove.admission.fields import Field, FieldError, Finding, cliques
 from grove.api.labels import ConditionType
 from grove.api.podclique import PodClique
 from grove.api.podgang import PodGang
+from grove.controllers.siblings import Siblings
 from grove.controllers.world import World
 from grove.plan.gangs import GangState
 from grove.plan.placement import Placement
@@ -41,6 +42,7 @@ class Scheduling:
     def __init__(self, schedulers: Schedulers, world: World) -> None:
         self._schedulers = schedulers
         self._world = world
+        self.siblings = Siblings(world)
 
     def missing(self, template: Template) -> str:
         """What the cluster lacks for a set's scheduler, in one sentence; "" when it can work."""
@@ -103,13 +105,14 @@ class Scheduling:
         if self.missing(template):
             return {}
         backend, now = self._schedulers.of(template), time.time()
-        unplaced = tuple(state for state in gangs.values() if not state.scheduled)
-        views = [self._view(template, replica, snapshot, state, gangs, now, unplaced) for state in gangs.values()]
-        return {
+        views = [self._view(template, replica, snapshot, state, gangs, now) for state in gangs.values()]
+        decisions = {
             view.state.gang.name: backend.decide(view)
             for view in views
             if isinstance(view.podgang, PodGang) and not view.podgang.deleting
         }
+        self.siblings.note_waiting(template, replica, any(decision.hold for decision in decisions.values()))
+        return decisions
 
     def _view(
         self,
@@ -119,7 +122,6 @@ class Scheduling:
         state: GangState,
         gangs: Mapping[str, GangState],
         now: float,
-        unplaced: tuple[GangState, ...] = (),
     ) -> GangView:
         return GangView(
             template,
@@ -131,5 +133,5 @@ class Scheduling:
             snapshot.podcliques,
             gangs,
             snapshot.podgangs,
-            unplaced,
+            self.siblings.unplaced(template, replica),
         )

@@ -46,6 +46,8 @@ class GroupState:
     exists: bool
     pods: tuple[PodView, ...] = ()
     """active pods that carry the gang's label and do not go with a terminated gang, sorted by name"""
+    leaving: tuple[PodView, ...] = ()
+    """pods of the gang that are being deleted and still hold their place on a node"""
     live: PodClique | None = None
     """the PodClique, when it exists"""
 
@@ -57,6 +59,11 @@ class GroupState:
     @property
     def scheduled(self) -> int:
         return sum(pod.scheduled for pod in self.pods)
+
+    @property
+    def minimum_since(self) -> float:
+        """When the last pod of its minimum was given a node, in seconds since the epoch; only once it is scheduled."""
+        return sorted(pod.scheduled_since for pod in self.pods if pod.scheduled)[self.member.min_replicas - 1]
 
     @property
     def ready(self) -> int:
@@ -83,6 +90,11 @@ class GangState:
     @property
     def scheduled(self) -> bool:
         return all(group.scheduled >= group.member.min_replicas for group in self.groups)
+
+    @property
+    def scheduled_since(self) -> float:
+        """When the last pod of the gang's minimum was given a node, in seconds since the epoch; only once it is."""
+        return max(group.minimum_since for group in self.groups)
 
     @property
     def ready(self) -> bool:
@@ -134,10 +146,11 @@ def observe(gang: Gang, view: ReplicaView) -> GangState:
     groups = []
     for member in gang.members:
         podclique = view.podcliques.get(member.podclique)
-        pods = view.pods.get(podclique.uid, ()) if podclique is not None else ()
-        pods = remaining(podclique, pods) if podclique is not None else ()
-        mine = sorted((pod for pod in pods if pod.gang == gang.name), key=lambda pod: pod.name)
-        groups.append(GroupState(member, podclique is not None, tuple(mine), podclique))
+        pods = [pod for pod in view.pods.get(podclique.uid, ()) if pod.gang == gang.name] if podclique else []
+        present = remaining(podclique, pods) if podclique is not None else []
+        leaving = tuple(pod for pod in pods if pod.deleting and pod.node and not pod.finished)
+        mine = tuple(sorted(present, key=lambda pod: pod.name))
+        groups.append(GroupState(member, podclique is not None, mine, leaving, podclique))
     return GangState(gang, tuple(groups))
 
 

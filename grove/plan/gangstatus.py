@@ -128,6 +128,8 @@ def _cause(lacking: Sequence[GroupState], around: Surroundings) -> tuple[str, st
     waiting = [(group, pod) for group in lacking for pod in group.pods if not pod.scheduled]
     if around.base is not None and not around.base.scheduled and any(pod.gated for _, pod in waiting):
         return Reason.WAITING_FOR_BASE_GANG, f"its base gang {around.base.gang.name} is not scheduled"
+    if around.placement.held:
+        return Reason.WAITING_FOR_OTHER_PODS, around.placement.held
     held: dict[tuple[str, str], int] = {}
     for group, pod in waiting:
         for gate in pod.gates:
@@ -188,10 +190,10 @@ def _disruption(state: GangState, live: Mapping[str, Any]) -> list[Want]:
 def _pending_news(state: GangState, live: Sequence[Mapping[str, Any]], want: Want) -> Notice | None:
     """Why a gang is pending, when the reason is new. Numbers in it are not news: they change all the time.
 
-    For a gang that waits for its base gang the reasons of that are told, not its own.
+    For a gang that waits for its base gang, or for others, their reasons are told, not its own.
     """
     cause = _cause_in(want.message)
-    if want.status or not cause or want.reason == Reason.WAITING_FOR_BASE_GANG:
+    if want.status or not cause or want.reason in (Reason.WAITING_FOR_BASE_GANG, Reason.WAITING_FOR_OTHER_PODS):
         return None
     before = find(live, ConditionType.SCHEDULED)
     same = before.get("reason") == want.reason and _blurred(_cause_in(before.get("message") or "")) == _blurred(cause)

@@ -48,8 +48,14 @@ class PodView:
     node: str
     phase: str
     deleting: bool
+    leaves_at: float
+    """seconds since the epoch when its grace period ends (metadata.deletionTimestamp), 0 unless it is being deleted"""
+    driven_out: bool
+    """condition DisruptionTarget says that a scheduler deletes it to make room for a higher priority"""
     scheduled: bool
     """condition PodScheduled is True"""
+    scheduled_since: float
+    """seconds since the epoch when it was given its node, 0 while it has none"""
     schedule_gated: bool
     """condition PodScheduled is False with reason SchedulingGated"""
     refusal: str
@@ -105,18 +111,21 @@ class PodView:
         status: dict[str, Any] = obj.get("status") or {}
         tags: dict[str, str] = metadata.get("labels") or {}
         notes: dict[str, str] = metadata.get("annotations") or {}
-        scheduled = schedule_gated = ready = False
-        ready_since = 0.0
+        scheduled = schedule_gated = ready = driven_out = False
+        ready_since = scheduled_since = 0.0
         refusal = ""
         for condition in status.get("conditions") or ():
             kind, value = condition.get("type"), condition.get("status")
             if kind == "PodScheduled":
                 scheduled = value == "True"
+                scheduled_since = epoch(condition.get("lastTransitionTime")) if scheduled else 0.0
                 schedule_gated = value == "False" and condition.get("reason") == "SchedulingGated"
                 refusal = "" if scheduled or schedule_gated else condition.get("message") or ""
             elif kind == "Ready":
                 ready = value == "True"
                 ready_since = epoch(condition.get("lastTransitionTime")) if ready else 0.0
+            elif kind == "DisruptionTarget":
+                driven_out = value == "True" and condition.get("reason") == "PreemptionByScheduler"
         errored = not ready and _errored(status)
         held = status.get("phase", "Pending") == "Pending" and _waits(spec, notes)
         return cls(
@@ -140,7 +149,10 @@ class PodView:
             node=intern(spec.get("nodeName") or ""),
             phase=intern(status.get("phase") or "Pending"),
             deleting=bool(metadata.get("deletionTimestamp")),
+            leaves_at=epoch(metadata.get("deletionTimestamp")),
+            driven_out=driven_out,
             scheduled=scheduled,
+            scheduled_since=scheduled_since,
             schedule_gated=schedule_gated,
             refusal=refusal,
             ready=ready,

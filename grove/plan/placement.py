@@ -13,6 +13,8 @@ class Placement:
     """whether the scheduler has placed the gang's minimum; None where only the pods tell"""
     reason: str = ""
     """why the gang is not placed, in one sentence for people, without a full stop at its end; "" is nothing to say"""
+    held: str = ""
+    """why the gates of a complete gang stay on for now, likewise"""
     score: float | None = None
     """PodGang status.placementScore, from 0.0 to 1.0 (best); None is not known"""
     conditions: tuple[Want, ...] = ()

@@ -41,6 +41,7 @@ from grove.schedulers.backend import (
     Object,
     Slot,
     UnknownBackend,
+    Unplaced,
     Watch,
 )
 from grove.schedulers.objects import gang_labels, gang_metadata
@@ -48,5 +49,5 @@ from grove.schedulers.registry import ENTRY_POINTS, SchedulerError, Schedulers, 
 
 __all__ = [
     "ENTRY_POINTS", "Backend", "Cluster", "Decision", "GangView", "Object", "SchedulerError", "Schedulers", "Slot",
-    "UnknownBackend", "Watch", "enable", "gang_labels", "gang_metadata", "installed",
+    "UnknownBackend", "Unplaced", "Watch", "enable", "gang_labels", "gang_metadata", "installed",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """The interface of scheduler back ends; see the package's docstring for how to write one."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -59,6 +59,15 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class Unplaced:
+    """A gang whose minimum is not placed."""
+
+    state: GangState
+    base: GangState | None = None
+    """its base gang, for a scaled one"""
+
+
+@dataclass(frozen=True, slots=True)
 class GangView:
     """One gang and everything around it that a back end may need."""
 
@@ -78,8 +87,8 @@ class GangView:
     """all gangs of this set replica, by name, the base gang first"""
     podgangs: Mapping[str, PodGang] = field(default_factory=dict)
     """the live PodGangs of this set replica, by name"""
-    unplaced: tuple[GangState, ...] = ()
-    """the gangs of this replica whose minimum is not placed; known to `Backend.decide` alone"""
+    unplaced: Iterable[Unplaced] = ()
+    """the gangs of the whole set whose minimum is not placed, looked for as they are asked for"""
 
     def objects_of(self, resource: ResourceType) -> Sequence[Object]:
         """The live objects of a kind that carry this gang's label."""

@@ -26,10 +26,10 @@ from grove.schedulers.native import (
     plan_objects,
     tier_of,
 )
-from grove.schedulers.surplus import hold
+from grove.schedulers.waiting import Hold, hold
 
-SURPLUS_SECONDS: Final = 120.0
-"""How long surplus pods wait for other gangs of their set replica that cannot be placed."""
+OTHERS_SECONDS: Final = 120.0
+"""How long surplus pods and scaled gangs wait for other gangs of their set that cannot be placed."""
 
 _NO_GROUPS: Final = "the cluster serves no PodGroups of scheduling.k8s.io/v1beta1"
 
@@ -74,9 +74,8 @@ class DefaultScheduler(Backend):
         naming, _ = self._naming(gang.template, gang.cluster)
         if naming is None or not all(group.member.podclique in gang.podcliques for group in gang.state.groups):
             return Decision()
-        namespace = gang.template.namespace
-        held, left = hold(gang, lambda name: gang.cluster.of_gang(PODGROUP, namespace, name), SURPLUS_SECONDS)
-        return Decision(plan_objects(gang, naming), frozenset(held), left)
+        held = _hold(gang)
+        return Decision(plan_objects(gang, naming), held.names, held.again_after)
 
     def placement(self, gang: GangView) -> Placement:
         """Whether there is a guarantee, and what the scheduler says of groups that it cannot place."""
@@ -84,7 +83,8 @@ class DefaultScheduler(Backend):
         if naming is None:
             text = f"pods are placed one by one: {problem}"
             return Placement(conditions=(Want(ConditionType.GANG_GUARANTEED, False, Reason.NO_GANG_SCHEDULING, text),))
-        return Placement(reason=_refusal(gang), conditions=(_guarantee(gang, naming),))
+        held = _hold(gang).reason if gang.state.complete and not gang.state.released else ""
+        return Placement(reason=_refusal(gang), held=held, conditions=(_guarantee(gang, naming),))
 
     def _offered(self, cluster: Cluster) -> Tier:
         return tier_of(cluster) if self._enabled else Tier.NONE
@@ -103,6 +103,11 @@ class DefaultScheduler(Backend):
         if len(classes) > 1:
             return None, f"the cliques differ in priority ({', '.join(sorted(classes))}), a gang has one"
         return Naming(template, tier, next(iter(classes), "")), ""
+
+
+def _hold(gang: GangView) -> Hold:
+    namespace = gang.template.namespace
+    return hold(gang, lambda name: gang.cluster.of_gang(PODGROUP, namespace, name), OTHERS_SECONDS)
 
 
 def _guarantee(gang: GangView, naming: Naming) -> Want:

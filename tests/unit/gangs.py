@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from grove.api import labels
@@ -11,7 +12,7 @@ from grove.plan.gangs import observe
 from grove.plan.observed import PodView
 from grove.runtime.resources import ResourceType
 from grove.runtime.writes import Create, Delete, Patch, Write
-from grove.schedulers import Backend, GangView, Slot
+from grove.schedulers import Backend, GangView, Slot, Unplaced
 from grove.schedulers.default import DefaultScheduler
 from grove.schedulers.native import COMPOSITE, PODGROUP
 from tests.fake_api.objects import merge_patch
@@ -78,6 +79,8 @@ class Stage:
     backend: Backend
     offer: Offer
     podgangs: dict[str, PodGang] = field(default_factory=dict)
+    elsewhere: list[Unplaced] = field(default_factory=list)
+    """unplaced gangs of other replicas of the set"""
 
     def add(self, podclique: str, *indices: int, **fields: Any) -> list[Object]:
         """Make pods as the back end wants them and put them in place; their wire form."""
@@ -120,7 +123,7 @@ class Stage:
             self.paper.podcliques,
             states,
             self.podgangs,
-            tuple(state for state in states.values() if not state.scheduled),
+            [Unplaced(one, states.get(one.gang.base)) for one in states.values() if not one.scheduled] + self.elsewhere,
         )
 
     def settle(self, name: str, **spec: Any) -> tuple[Write, ...]:
@@ -134,6 +137,11 @@ class Stage:
             done += writes
         raise AssertionError(f"it never rests: {writes}")
 
+    def settle_specs(self, name: str) -> list[tuple[str, Object]]:
+        """Settle, then the name and spec of every object there is."""
+        self.settle(name)
+        return [(name, obj["spec"]) for (_, name), obj in self.offer.objects.items()]
+
     def held(self, name: str, now: float = EPOCH) -> set[tuple[str, int]]:
         """PodClique and index of the pods whose gates stay."""
         hold = self.backend.decide(self.view(name, now)).hold
@@ -143,6 +151,12 @@ class Stage:
             for pod in self.paper.pods.get(podclique.uid, ())
             if pod.name in hold
         }
+
+
+def condition_at(kind: str, status: str, seconds: float, **fields: str) -> Object:
+    """A condition that changed so many seconds after NOW."""
+    at = datetime.fromtimestamp(EPOCH + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"type": kind, "status": status, "lastTransitionTime": at, **fields}
 
 
 def conditions(*conditions: Mapping[str, str]) -> Object:
@@ -155,6 +169,13 @@ def stage(obj: Object = SET, served: Any = BOTH, **scaled: int) -> Stage:
     live = {name.replace("_", "-"): replicas for name, replicas in scaled.items()}
     result = Stage(Paper.of(obj, live), DefaultScheduler("default-scheduler", {}), Offer(set(served)))
     result.fill()
+    return result
+
+
+def started(obj: Object = SET, served: Any = BOTH, **scaled: int) -> Stage:
+    """The same with all gates off."""
+    result = stage(obj, served, **scaled)
+    result.fill(gated=False)
     return result
 
 

@@ -6,10 +6,11 @@ import pytest
 
 from grove.admission.fields import Field
 from grove.plan.conditions import Want
-from grove.schedulers import UnknownBackend
-from grove.schedulers.default import SURPLUS_SECONDS, DefaultScheduler
+from grove.schedulers import UnknownBackend, Unplaced
+from grove.schedulers.default import OTHERS_SECONDS, DefaultScheduler
 from grove.schedulers.native import COMPOSITE, PODGROUP
-from tests.unit.gangs import BOTH, EPOCH, Offer, Stage, counts, scaled, stage, with_condition
+from grove.schedulers.waiting import LEAVING_SECONDS
+from tests.unit.gangs import BOTH, EPOCH, Offer, Stage, condition_at, counts, scaled, stage, with_condition
 from tests.unit.support import Object, Paper, clique, pod_set
 
 # Who waits
@@ -46,15 +47,15 @@ def test_surplus_waits_for_other_gangs_no_longer_than_the_scheduler_has_refused_
     place(made, "web-0-g-0-c", 0)
     # Until it was tried, the other gang counts from the making of its pods.
     decision = made.backend.decide(made.view("web-0", EPOCH + 1))
-    assert decision.again_after == SURPLUS_SECONDS - 1
+    assert decision.again_after == OTHERS_SECONDS - 1
     with_condition(made, "PodGroupInitiallyScheduled", "False", "no room", "2026-09-01T00:10:00Z")
     refused = EPOCH + 600
-    decision = made.backend.decide(made.view("web-0", refused + SURPLUS_SECONDS - 5))
+    decision = made.backend.decide(made.view("web-0", refused + OTHERS_SECONDS - 5))
     assert (len(decision.hold), decision.again_after) == (3, 5.0)
-    decision = made.backend.decide(made.view("web-0", refused + SURPLUS_SECONDS))
+    decision = made.backend.decide(made.view("web-0", refused + OTHERS_SECONDS))
     assert (decision.hold, decision.again_after) == (frozenset(), None)
     # The scaled gang's own surplus waits for its own minimum, however long.
-    assert len(made.held("web-0-g-0", refused + 100 * SURPLUS_SECONDS)) == 2
+    assert len(made.held("web-0-g-0", refused + 100 * OTHERS_SECONDS)) == 2
 
 
 def test_surplus_stands_in_where_a_minimum_is_not_met_without() -> None:
@@ -65,6 +66,90 @@ def test_surplus_stands_in_where_a_minimum_is_not_met_without() -> None:
     made.settle("web-0")
     assert counts(made) == {}
     assert made.held("web-0") == set()
+
+
+def placed_at(made: Stage, seconds: float) -> None:
+    """The base gang's minimum got its nodes so many seconds after NOW."""
+    for podclique, index in (("web-0-a", 0), ("web-0-a", 1), ("web-0-g-0-b", 0), ("web-0-g-0-c", 0)):
+        made.remove(podclique, index)
+        status = {"conditions": [condition_at("PodScheduled", "True", seconds)]}
+        made.add(podclique, index, node="n", status=status)
+
+
+def test_other_replicas_base_gangs_come_before_scaled_gangs_and_all_gangs_before_surplus() -> None:
+    """GS-12: room for the minimums of two replicas is not taken by a scaled gang of the first."""
+    made, other = stage(), stage()
+    made.settle("web-0")
+    far = other.view("web-0").gangs
+    base, further = far["web-0"], far["web-0-g-0"]
+    made.elsewhere = [Unplaced(base), Unplaced(further, base)]
+    placed_at(made, 600)
+    decision = made.backend.decide(made.view("web-0-g-0", EPOCH + 610))
+    assert (len(decision.hold), decision.again_after) == (4, OTHERS_SECONDS - 10)
+    placement = made.backend.placement(made.view("web-0-g-0", EPOCH + 610))
+    assert placement.held == "the base gang web-0 is placed first"
+    # In the end it starts, without its surplus.
+    late = made.backend.decide(made.view("web-0-g-0", EPOCH + 600 + OTHERS_SECONDS))
+    assert {name.rpartition("-")[0] for name in late.hold} == {"web-0-g-1-b", "web-0-g-1-c"}
+    assert (len(late.hold), late.again_after) == (2, None)
+    # Its turn has come once the other base gang is placed; surplus waits for the other's scaled gang, too.
+    placed_at(other, 700)
+    base = other.view("web-0").gangs["web-0"]
+    made.elsewhere = [Unplaced(further, base)]
+    assert len(made.held("web-0-g-0", EPOCH + 701)) == 2
+    place(made, "web-0-g-1-b", 0)
+    place(made, "web-0-g-1-c", 0)
+    decision = made.backend.decide(made.view("web-0", EPOCH + 710))
+    assert (len(decision.hold), decision.again_after) == (3, OTHERS_SECONDS - 10)
+    made.elsewhere = []
+    assert made.held("web-0", EPOCH + 710) == set()
+
+
+def test_a_gang_without_pods_is_not_waited_for() -> None:
+    made, other = stage(), stage()
+    other.paper.pods = {}
+    made.elsewhere = [Unplaced(other.view("web-0").gangs["web-0"])]
+    placed_at(made, 0)
+    assert len(made.held("web-0-g-0")) == 2
+
+
+PAIR = pod_set(clique("a", 1), clique("b", 1))
+
+
+@pytest.mark.parametrize("served", [BOTH, {PODGROUP}])
+def test_a_gang_that_starts_anew_waits_for_its_old_pods_as_long_as_they_may_take(served: Any) -> None:
+    made = stage(PAIR, served)
+    for podclique in ("web-0-a", "web-0-b"):
+        made.add(podclique, 0, name=f"old-{podclique}", node="n", deleting=True)
+    decision = made.backend.decide(made.view("web-0"))
+    # Their grace period ends at NOW.
+    assert (len(decision.hold), decision.again_after) == (2, LEAVING_SECONDS)
+    assert made.backend.placement(made.view("web-0")).held == "pods of it from before are still ending"
+    assert made.held("web-0", EPOCH + LEAVING_SECONDS) == set()  # a dead node keeps its pods for ever
+
+
+def test_a_pod_that_is_replaced_in_a_running_gang_does_not_wait() -> None:
+    made = stage(PAIR)
+    made.remove("web-0-b", 0)
+    made.add("web-0-b", 0, node="n")
+    made.add("web-0-a", 0, name="old", node="n", deleting=True)
+    assert made.held("web-0") == set()
+
+
+def test_a_gang_of_one_pod_has_no_parts_to_wait_for() -> None:
+    made = stage(pod_set(clique("a", 1)))
+    made.add("web-0-a", 0, name="old", node="n", deleting=True)
+    assert made.held("web-0") == set()
+
+
+def test_a_gang_that_is_driven_out_waits_when_its_first_pod_goes() -> None:
+    """The scheduler deletes one pod after the other."""
+    made = stage(PAIR)
+    made.remove("web-0-b", 0)
+    made.add("web-0-b", 0, node="n")
+    status = {"conditions": [condition_at("DisruptionTarget", "True", 0, reason="PreemptionByScheduler")]}
+    made.add("web-0-a", 0, name="old", node="n", deleting=True, status=status)
+    assert made.held("web-0") == {("web-0-a", 0)}
 
 
 # Priority, and what keeps a set from having gangs
