@@ -4,9 +4,10 @@ A group's scheduling policy says how many of its pods must be placed together. T
 a pod beyond the minimum could take the room that another clique's minimum needs, and nothing would ever be placed.
 Therefore only the first minReplicas pods of each clique, by index, are in a group; the surplus is in none.
 
-The root of a gang, which the scheduler looks for before it looks at a pod, comes last, when all gates are off. Of pods
-that come or change one by one below a root it looks through all of them each time, and at all others for each of them:
-that grows with the third power of the gang and took minutes for a thousand pods.
+Of pods that come or lose a gate one by one below a root the scheduler looks through all each time, and for each of them
+at all others: that grows with the third power of the gang. So a large gang gets its root last, when all gates are off:
+pods that have no root are set aside. A small one gets it first, since of pods that are there before their root the
+scheduler may try the first alone, and then backs off for a second.
 
 Nearly every field of a group is immutable, and so is a pod's membership. So the name of a group ends in a hash of what
 cannot change in it: after such a change new pods join a new group, and the old one goes with its last pod. A group asks
@@ -31,6 +32,9 @@ from grove.schedulers.backend import Cluster, GangView, Object
 from grove.schedulers.objects import gang_metadata
 
 PODGROUP: Final = ResourceType("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
+LARGE: Final = 200
+"""Pods in groups beyond which a gang gets its root last."""
+
 COMPOSITE: Final = ResourceType("scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup")
 
 
@@ -124,7 +128,9 @@ def plan_objects(gang: GangView, naming: Naming) -> tuple[Write, ...]:
 
 
 def _starts(gang: GangView, leaves: Sequence[Leaf]) -> bool:
-    """Whether the scheduler may look at a gang: its members have no gate of ours any more, or some are placed."""
+    """Whether the root of a gang may be there: if the gang is large its gates are off, or some of it is placed."""
+    if sum(leaf.min_count for leaf in leaves) <= LARGE:
+        return True
     names = {leaf.name for leaf in leaves}
     members = [pod for group in gang.state.groups for pod in group.pods if pod.scheduling_group in names]
     return any(pod.node for pod in members) or (bool(members) and not any(pod.gated for pod in members))

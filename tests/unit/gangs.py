@@ -137,11 +137,6 @@ class Stage:
             done += writes
         raise AssertionError(f"it never rests: {writes}")
 
-    def settle_specs(self, name: str) -> list[tuple[str, Object]]:
-        """Settle, then the name and spec of every object there is."""
-        self.settle(name)
-        return [(name, obj["spec"]) for (_, name), obj in self.offer.objects.items()]
-
     def held(self, name: str, now: float = EPOCH) -> set[tuple[str, int]]:
         """PodClique and index of the pods whose gates stay."""
         hold = self.backend.decide(self.view(name, now)).hold
@@ -169,13 +164,6 @@ def stage(obj: Object = SET, served: Any = BOTH, **scaled: int) -> Stage:
     live = {name.replace("_", "-"): replicas for name, replicas in scaled.items()}
     result = Stage(Paper.of(obj, live), DefaultScheduler("default-scheduler", {}), Offer(set(served)))
     result.fill()
-    return result
-
-
-def started(obj: Object = SET, served: Any = BOTH, **scaled: int) -> Stage:
-    """The same with all gates off."""
-    result = stage(obj, served, **scaled)
-    result.fill(gated=False)
     return result
 
 

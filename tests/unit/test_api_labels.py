@@ -92,7 +92,7 @@ ENUMERATIONS: dict[type[StrEnum], str] = {
         InsufficientAvailablePodCliqueScalingGroupReplicas SufficientAvailablePodCliqueScalingGroupReplicas
         GangTerminationActive MinAvailableReached GangTerminationEnded WaitingForParents ParentsReady
         PodGangPodsCreationPending PodGangPodsCreated
-        MinimumPlaced MinimumReady Waiting WaitingForBaseGang SchedulingGated Unschedulable
+        MinimumPlaced MinimumReady Waiting WaitingForBaseGang WaitingForOtherPods SchedulingGated Unschedulable
         CompositePodGroup PodGroup NoGangScheduling NoProfile PodsOutsideGroups
         InSync Drift TopologyNotFound
     """,

@@ -5,7 +5,7 @@ from typing import Any
 
 from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESET, PODGANG
 from grove.runtime.events import EVENT
-from grove.schedulers.native import COMPOSITE, PODGROUP
+from grove.schedulers.native import COMPOSITE, LARGE, PODGROUP
 from tests.unit.harness import Cluster, in_cluster
 from tests.unit.support import Object, clique, group, pod_set
 
@@ -57,6 +57,15 @@ async def test_a_plain_gang_costs_one_more_write(cluster: Cluster) -> None:
     before = len(cluster.api.writes())
     await cluster.up(pod_set(clique("a", 2), replicas=3))
     assert sum(cluster.committed(before).values()) == without + 3
+
+
+@in_cluster
+async def test_a_large_gang_gets_its_root_when_all_gates_are_off(cluster: Cluster) -> None:
+    install(cluster)
+    await cluster.up(pod_set(clique("a", LARGE + 1)))
+    made = [(write.verb, write.resource) for write in cluster.api.writes()]
+    assert made.count(("patch", "pods")) >= LARGE + 1
+    assert ("patch", "pods") not in made[made.index(("create", "podgroups")) :]
 
 
 @in_cluster

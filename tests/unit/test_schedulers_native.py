@@ -6,8 +6,8 @@ import pytest
 
 from grove.api.podclique import PodClique
 from grove.runtime.writes import Create, Delete, Patch
-from grove.schedulers.native import COMPOSITE, PODGROUP
-from tests.unit.gangs import BOTH, SET, Stage, counts, scaled, stage, started
+from grove.schedulers.native import COMPOSITE, LARGE, PODGROUP
+from tests.unit.gangs import BOTH, SET, Stage, counts, scaled, stage
 from tests.unit.support import Object, clique, pod_set
 
 
@@ -25,7 +25,7 @@ def kinds(writes: Any) -> list[tuple[str, str]]:
 
 
 def test_the_first_pods_of_a_clique_are_in_its_group_and_the_surplus_in_none() -> None:
-    made = started()
+    made = stage()
     first, second, third = group_of(made, "web-0-a").values()
     assert first == second
     assert first.startswith("web-0-a-")
@@ -35,7 +35,7 @@ def test_the_first_pods_of_a_clique_are_in_its_group_and_the_surplus_in_none() -
 
 
 def test_with_podgroups_alone_the_minimums_of_a_gang_share_one_group() -> None:
-    made = started(served={PODGROUP})
+    made = stage(served={PODGROUP})
     base = {name for podclique in ("a", "g-0-b", "g-0-c") for name in group_of(made, f"web-0-{podclique}").values()}
     scaled = {name for podclique in ("g-1-b", "g-1-c") for name in group_of(made, f"web-0-{podclique}").values()}
     assert len(base - {""}) == len(scaled - {""}) == 1
@@ -45,7 +45,7 @@ def test_with_podgroups_alone_the_minimums_of_a_gang_share_one_group() -> None:
 @pytest.mark.parametrize("served", [set(), {COMPOSITE}])
 def test_without_podgroups_pods_are_as_they_are_written(served: Any) -> None:
     obj = pod_set(clique("a", 2), priorityClassName="high")
-    made = started(obj, served)
+    made = stage(obj, served)
     [pod] = made.add("web-0-a", 5)
     assert "schedulingGroup" not in pod["spec"]
     assert "priorityClassName" not in pod["spec"]
@@ -53,7 +53,7 @@ def test_without_podgroups_pods_are_as_they_are_written(served: Any) -> None:
 
 
 def test_a_successor_joins_the_group_of_its_index() -> None:
-    made = started()
+    made = stage()
     before = group_of(made, "web-0-a")
     made.remove("web-0-a", 1, 2)
     made.add("web-0-a", 1, 2, predecessor="x")
@@ -62,8 +62,8 @@ def test_a_successor_joins_the_group_of_its_index() -> None:
 
 def test_a_set_of_the_same_name_has_other_groups() -> None:
     """The old ones stay as long as the old pods do, held by a finalizer."""
-    made = started()
-    again = started()
+    made = stage()
+    again = stage()
     owner = again.paper.podcliques["web-0-a"]
     again.paper.podcliques["web-0-a"] = PodClique.from_wire(
         {**owner.wire, "metadata": {**owner.wire["metadata"], "uid": "another"}}
@@ -76,7 +76,7 @@ def test_a_set_of_the_same_name_has_other_groups() -> None:
 
 
 def test_a_gang_becomes_a_tree() -> None:
-    made = started()
+    made = stage()
     assert kinds(made.settle("web-0")) == [("Create", "PodGroup")] * 3 + [("Create", "CompositePodGroup")]
     assert counts(made) == {"web-0-a": 2, "web-0-g-0-b": 1, "web-0-g-0-c": 1}
     [(root, spec)] = made.offer.specs(COMPOSITE).items()
@@ -96,7 +96,7 @@ def test_a_gang_becomes_a_tree() -> None:
 
 
 def test_a_scaled_gang_is_a_tree_of_its_own() -> None:
-    made = started()
+    made = stage()
     made.settle("web-0")
     made.settle("web-0-g-0")
     assert counts(made) == {"web-0-a": 2, "web-0-g-0-b": 1, "web-0-g-0-c": 1, "web-0-g-1-b": 1, "web-0-g-1-c": 1}
@@ -104,20 +104,33 @@ def test_a_scaled_gang_is_a_tree_of_its_own() -> None:
     assert [spec["schedulingPolicy"]["gang"]["minGroupCount"] for spec in roots.values()] == [3, 2]
 
 
+def roots(made: Stage) -> list[Object]:
+    """The specs of the objects at the top of the gang, once all is written."""
+    made.settle("web-0")
+    return [obj["spec"] for obj in made.offer.objects.values() if "disruptionMode" in obj["spec"]]
+
+
+BIG = pod_set(clique("a", LARGE), clique("b", 1))
+
+
 @pytest.mark.parametrize("served", [BOTH, {PODGROUP}])
-@pytest.mark.parametrize("obj", [SET, pod_set(clique("a", 2))], ids=["tree", "alone"])
-def test_the_root_comes_when_the_gates_are_off(obj: Object, served: Any) -> None:
-    """The scheduler looks at pods without a root one by one, and at those below one all over again."""
+@pytest.mark.parametrize("obj", [BIG, pod_set(clique("a", LARGE + 1))], ids=["tree", "alone"])
+def test_the_root_of_a_large_gang_comes_when_the_gates_are_off(obj: Object, served: Any) -> None:
+    """The scheduler sets pods without a root aside, and looks at all below one whenever another comes."""
     made = stage(obj, served)
-    roots = [spec for _, spec in made.settle_specs("web-0") if "disruptionMode" in spec]
-    assert roots == []
+    assert roots(made) == []
     made.fill(gated=False)
-    roots = [spec for _, spec in made.settle_specs("web-0") if "disruptionMode" in spec]
-    assert len(roots) == 1
+    assert len(roots(made)) == 1
 
 
-def test_a_gang_that_starts_anew_gets_a_new_root() -> None:
-    made = started(pod_set(clique("a", 2), clique("b", 1)))
+@pytest.mark.parametrize("obj", [SET, pod_set(clique("a", LARGE))], ids=["tree", "alone"])
+def test_the_root_of_a_small_gang_comes_first(obj: Object) -> None:
+    assert len(roots(stage(obj))) == 1
+
+
+def test_a_large_gang_that_starts_anew_gets_a_new_root() -> None:
+    made = stage(BIG)
+    made.fill(gated=False)
     made.settle("web-0")
     made.fill(predecessor="x")
     assert kinds(made.settle("web-0")) == [("Delete", "CompositePodGroup")]
@@ -131,7 +144,7 @@ def test_a_gang_that_starts_anew_gets_a_new_root() -> None:
 
 
 def test_one_clique_alone_needs_but_one_object() -> None:
-    made = started(pod_set(clique("a", 2)))
+    made = stage(pod_set(clique("a", 2)))
     assert kinds(made.settle("web-0")) == [("Create", "PodGroup")]
     [spec] = made.offer.specs(PODGROUP).values()
     assert spec["schedulingPolicy"] == {"gang": {"minCount": 2}}
@@ -141,12 +154,12 @@ def test_one_clique_alone_needs_but_one_object() -> None:
 
 def test_one_clique_that_may_get_company_has_a_tree() -> None:
     """Its group could not get a parent later."""
-    made = started(pod_set(clique("a", 2), clique("b", 0)))
+    made = stage(pod_set(clique("a", 2), clique("b", 0)))
     assert kinds(made.settle("web-0")) == [("Create", "PodGroup"), ("Create", "CompositePodGroup")]
 
 
 def test_with_podgroups_alone_a_gang_is_one_group_of_all_minimums() -> None:
-    made = started(served={PODGROUP})
+    made = stage(served={PODGROUP})
     made.settle("web-0")
     assert counts(made) == {"web-0": 4}
     assert made.offer.specs(COMPOSITE) == {}
@@ -155,7 +168,7 @@ def test_with_podgroups_alone_a_gang_is_one_group_of_all_minimums() -> None:
 
 
 def test_topology_that_is_required_is_on_its_level() -> None:
-    made = started()
+    made = stage()
 
     def pack(**levels: str) -> Object:
         return {"topologyConstraint": {"packConstraint": levels}}
@@ -197,9 +210,9 @@ def test_topology_that_is_required_is_on_its_level() -> None:
 @pytest.mark.parametrize(("minimum", "count"), [(1, 1), (3, 2)])
 def test_minreplicas_changes_as_far_as_pods_are_in_the_group(minimum: int, count: int) -> None:
     """Raised, the third pod is in no group: as yet the group can ask for no more than its two."""
-    made = started()
+    made = stage()
     made.settle("web-0")
-    after = started(pod_set(*[{**SET["spec"]["template"]["cliques"][0], "spec": {
+    after = stage(pod_set(*[{**SET["spec"]["template"]["cliques"][0], "spec": {
         **SET["spec"]["template"]["cliques"][0]["spec"], "minAvailable": minimum}}],
         *SET["spec"]["template"]["cliques"][1:], groups=SET["spec"]["template"]["podCliqueScalingGroups"]))  # fmt: skip
     after.paper.pods, after.offer = made.paper.pods, made.offer
@@ -215,7 +228,7 @@ def test_minreplicas_changes_as_far_as_pods_are_in_the_group(minimum: int, count
 
 def test_a_scale_in_that_takes_a_member_lowers_what_the_group_asks_for() -> None:
     """Else the group waited for a pod that does not come, and with it every other pod of the gang."""
-    made = started(pod_set(clique("a", 3, min_available=2), clique("b", 1)))
+    made = stage(pod_set(clique("a", 3, min_available=2), clique("b", 1)))
     made.settle("web-0")
     made.paper.podcliques["web-0-a"] = scaled(made, "web-0-a", 2)
     made.remove("web-0-a", 0)
@@ -224,14 +237,14 @@ def test_a_scale_in_that_takes_a_member_lowers_what_the_group_asks_for() -> None
 
 
 def test_a_member_that_is_to_come_again_is_counted_on() -> None:
-    made = started()
+    made = stage()
     made.settle("web-0")
     made.remove("web-0-a", 0, 1)
     assert made.settle("web-0") == ()
 
 
 def test_a_clique_that_goes_idle_leaves_the_tree_and_comes_back() -> None:
-    made = started(pod_set(clique("a", 2), clique("b", 1)))
+    made = stage(pod_set(clique("a", 2), clique("b", 1)))
     made.settle("web-0")
     [root] = made.offer.specs(COMPOSITE)
     made.paper.podcliques["web-0-b"] = scaled(made, "web-0-b", 0)
@@ -244,14 +257,14 @@ def test_a_clique_that_goes_idle_leaves_the_tree_and_comes_back() -> None:
     ]
     assert made.offer.specs(COMPOSITE)[root]["schedulingPolicy"]["gang"]["minGroupCount"] == 1
     made.paper.podcliques["web-0-b"] = scaled(made, "web-0-b", 1)
-    made.add("web-0-b", 0, gated=False)
+    made.add("web-0-b", 0)
     made.settle("web-0")
     assert made.offer.specs(COMPOSITE)[root]["schedulingPolicy"]["gang"]["minGroupCount"] == 2
     assert counts(made) == {"web-0-a": 2, "web-0-b": 1}
 
 
 def test_what_is_on_its_way_out_is_waited_for() -> None:
-    made = started()
+    made = stage()
     made.settle("web-0")
     for obj in made.offer.objects.values():
         obj["metadata"]["deletionTimestamp"] = "2026-09-01T00:00:00Z"
@@ -263,16 +276,16 @@ def test_what_is_on_its_way_out_is_waited_for() -> None:
 def test_pods_move_to_groups_of_another_priority_one_by_one() -> None:
     """A pod's group, its priority and the priority of a group cannot change, so a rolling update changes groups."""
     low, high = (pod_set(clique("a", 2), clique("b", 1), priorityClassName=name) for name in ("low", "high"))
-    made = started(low)
+    made = stage(low)
     assert {pod["spec"]["priorityClassName"] for pod in made.add("web-0-a", 7)} == {"low"}
     made.remove("web-0-a", 7)
     made.settle("web-0")
-    after = started(high)
+    after = stage(high)
     after.paper.pods, after.offer = made.paper.pods, made.offer
     assert after.settle("web-0") == ()  # no pod is in the new groups yet
     for step, podclique, index in ((1, "web-0-a", 0), (2, "web-0-a", 1), (3, "web-0-b", 0)):
         after.remove(podclique, index)
-        after.add(podclique, index, predecessor="x", gated=False)
+        after.add(podclique, index, predecessor="x")
         after.settle("web-0")
         high_ones = [s for s in after.offer.specs(PODGROUP).values() if s["priorityClassName"] == "high"]
         asked = sum(spec["schedulingPolicy"]["gang"]["minCount"] for spec in high_ones)
@@ -285,7 +298,7 @@ def test_pods_move_to_groups_of_another_priority_one_by_one() -> None:
 
 
 def test_pods_of_a_cluster_without_gangs_move_to_groups_once_there_are_some() -> None:
-    made = started(pod_set(clique("a", 2), clique("b", 1)), set())
+    made = stage(pod_set(clique("a", 2), clique("b", 1)), set())
     made.offer.served |= BOTH
     assert made.settle("web-0") == ()
     [want] = made.backend.placement(made.view("web-0")).conditions
@@ -299,7 +312,7 @@ def test_pods_of_a_cluster_without_gangs_move_to_groups_once_there_are_some() ->
 
 
 def test_a_patch_says_no_more_than_the_count() -> None:
-    made = started()
+    made = stage()
     made.settle("web-0")
     name = next(name for name in made.offer.specs(PODGROUP) if name.startswith("web-0-a-"))
     made.offer.specs(PODGROUP)[name]["schedulingPolicy"]["gang"]["minCount"] = 7
