@@ -63,7 +63,8 @@ class GroupState:
     @property
     def minimum_since(self) -> float:
         """When the last pod of its minimum was given a node, in seconds since the epoch; only once it is scheduled."""
-        return sorted(pod.scheduled_since for pod in self.pods if pod.scheduled)[self.member.min_replicas - 1]
+        since = sorted(pod.scheduled_since for pod in self.pods if pod.scheduled)[: self.member.min_replicas]
+        return since[-1] if since else 0.0
 
     @property
     def ready(self) -> int:
