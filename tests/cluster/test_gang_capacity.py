@@ -112,8 +112,8 @@ def priorities(cluster: Harness) -> Iterator[None]:
 
 @pytest.mark.usefixtures("priorities")
 def test_a_gang_of_high_priority_drives_out_a_whole_one_of_low(workspace: Workspace, capacity: Capacity) -> None:
-    """The low gang gives way as a whole, and comes back when there is room."""
-    capacity.open(2)
+    """One node would do for one of its pods, yet no half of the low gang stays, nor comes back."""
+    capacity.open(3)
     workspace.create("pcs", pair("low", priorityClassName="test-low"))
     before = uids(workspace.settled("low", 2))
     assert {pod["spec"]["priority"] for pod in workspace.pods()} == {10}
@@ -128,7 +128,7 @@ def test_a_gang_of_high_priority_drives_out_a_whole_one_of_low(workspace: Worksp
         return {verdict(pod, "PodScheduled") for pod in low} == {("False", "Unschedulable")}
 
     workspace.wait(driven_out, "both pods of the low gang are back, and wait")
-    capacity.open(2)
+    capacity.open(1)
     workspace.settled("low", 2)
 
 
@@ -226,7 +226,7 @@ def without_composites(workspace: Workspace, tmp_path: Path) -> Iterator[Path]:
     yield from limited(workspace.cluster, workspace.namespace, tmp_path)
 
 
-@pytest.mark.parametrize("case", ["GS-3", "GS-7"])
+@pytest.mark.parametrize("case", ["GS-3", "GS-7", "GS-12"])
 def test_podgroups_alone_place_gangs_whole_too(
     workspace: Workspace,
     capacity: Capacity,

@@ -1,4 +1,4 @@
-"""Gangs on the real scheduler, all or none: capacity comes node by node, one pod fits on each (GS-1 to GS-11)."""
+"""Gangs on the real scheduler, all or none: capacity comes node by node, one pod fits on each (GS-1 to GS-12)."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -50,6 +50,7 @@ CASES = {
         WL2,
         "+2 0/10 +1 3/7 +7 10/0 sg0=3 10/4 +2 12/2 +2 14/0 pcs=2 14/10 +3 17/7 +7 24/0 sg1=3 24/4 +2 26/2 +2 28/0",
     ),
+    "GS-12": (WL2, "+2 0/10 pcs=2 0/20 sg0=3 0/24 sg1=3 0/28 +4 6/22 +8 14/14 +14 28/0"),
 }
 
 
