@@ -74,8 +74,13 @@ def test_why_sets_do_not_run(workspace: Workspace) -> None:
     (tree,) = data(workspace, "tree", "chain")["sets"]
     cliques = {one["name"]: one for one in tree["children"][0]["children"]}
     assert [pod["state"] for pod in cliques["chain-0-b"]["children"]] == ["waiting", "waiting"]
-    late = grove(workspace, "status", "--wait", "--timeout", "1s")
-    assert (late.exit_code, "crash: Unavailable, 0 of 1 replica available" in late.stdout) == (3, True), late.stdout
+
+    def late() -> bool:
+        done = grove(workspace, "status", "--wait", "--timeout", "1s")
+        assert (done.exit_code, "crash: Unavailable, 0 of 1 replica available" in done.stdout) == (3, True), done.stdout
+        return True
+
+    workspace.wait(late, "the status of a set whose container crashes, which for a moment had looked ready")
 
 
 def test_a_set_from_its_beginning_to_a_rollout_that_is_stuck(workspace: Workspace, tmp_path: Path) -> None:

@@ -55,7 +55,10 @@ class Observed:
 
 
 @pytest.fixture
-def observed(cluster: Harness, crds: list[str], namespace: str, tmp_path: Path) -> Iterator[Observed]:
+def observed(cluster: Harness, operator: OperatorProcess, namespace: str, tmp_path: Path) -> Iterator[Observed]:
+    """The only operator at work: what the shared one did would be missing from the numbers."""
+    if operator.is_running:
+        operator.stop()
     observed = Observed(cluster, tmp_path, lease=namespace)
     observed.process.start()
     yield observed
