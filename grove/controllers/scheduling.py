@@ -134,4 +134,5 @@ class Scheduling:
             gangs,
             snapshot.podgangs,
             self.siblings.unplaced(template, replica),
+            self._world.driven_out.get((template.namespace, state.gang.name), 0.0),
         )

@@ -1,6 +1,7 @@
 """The operator's picture of the cluster: one store per kind, and the snapshots that passes read from them."""
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +33,7 @@ MANAGED = f"{labels.MANAGED_BY}={labels.MANAGED_BY_GROVE}"
 V = TypeVar("V")
 
 _SERVED_SECONDS = 2.0
+_DRIVEN_OUT_SECONDS = 60.0
 _RECHECK_SECONDS = 60.0
 """How often kinds that are not served are looked for: an API server restarted with other features is seen so."""
 
@@ -148,6 +150,9 @@ class World:
         self.autoscalers: Store[Child] = Store({"owner": lambda obj: [obj.owner_uid]})
         self.last_occupants: dict[str, dict[int, str]] = {}
         """Per PodClique uid: the uid of the pod last seen to leave an index (see `remember_occupant`)."""
+        self.driven_out: dict[tuple[str, str], float] = {}
+        """Per namespace and gang: when a scheduler was last seen to drive out a pod of it, in seconds since the epoch;
+        what is older than a minute is dropped (see `_note_driven_out`)."""
         self.taking = False
         """Whether the change being told is the answer to a write of ours."""
         self._feeds: dict[ResourceType, tuple[Store[Any], Callable[[dict[str, Any]], Any], str | None]] = {
@@ -171,6 +176,7 @@ class World:
         for store in (self.scaling_groups, self.podcliques, self.podgangs, self.services, self.autoscalers, self.pods):
             store.on_change(self._note_loss)
         self.pods.on_change(self.remember_occupant)
+        self.pods.on_change(self._note_driven_out)
 
     def informers(self, client: Client) -> list[Informer[Any]]:
         """One informer per kind; of Pods, Services and autoscalers only managed ones. Schedulers' kinds may lack."""
@@ -229,6 +235,16 @@ class World:
             return
         if self.podcliques.by_index("uid", old.owner_uid):  # else its memory would outlive the PodClique
             self.last_occupants.setdefault(old.owner_uid, {})[old.index] = old.uid
+
+    def _note_driven_out(self, old: PodView | None, new: PodView | None) -> None:
+        """Note that a gang loses its pods one after the other: one that is gone already tells nobody of the next."""
+        pod = new or old
+        if pod is None or not pod.driven_out:
+            return
+        now = time.time()
+        for gang in [gang for gang, seen in self.driven_out.items() if seen + _DRIVEN_OUT_SECONDS < now]:
+            del self.driven_out[gang]
+        self.driven_out[pod.namespace, pod.gang] = now
 
     def _note_owner(self, old: Stored | None, new: Stored | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):

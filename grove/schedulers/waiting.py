@@ -48,7 +48,7 @@ def hold(gang: GangView, groups_of: Callable[[str], Sequence[Object]], seconds: 
     gated = frozenset(pod.name for group in state.groups for pod in group.pods if pod.gated)
     if not gated:
         return Hold()
-    left = _leaving(state) - gang.now
+    left = _leaving(gang) - gang.now
     if left > 0:
         return Hold(gated, left, "pods of it from before are still ending")
     beyond = gated & {pod.name for group in state.groups for pod in surplus(group)}
@@ -85,19 +85,21 @@ def surplus(group: GroupState) -> list[PodView]:
     return [pod for pod in ordered[group.member.min_replicas :] if not pod.scheduling_group]
 
 
-def _leaving(state: GangState) -> float:
+def _leaving(gang: GangView) -> float:
     """Until when a gang that starts anew waits for its old pods, in seconds since the epoch; 0 for others.
 
     It starts anew when nothing of it is placed any more, or the scheduler drives it out, which takes one pod after the
-    other.
+    other: those that are still placed will follow one that is gone already.
     """
-    if sum(group.member.min_replicas for group in state.groups) == 1:
+    groups = gang.state.groups
+    if sum(group.member.min_replicas for group in groups) == 1:
         return 0.0  # it has no parts
-    old = [pod for group in state.groups for pod in group.leaving if pod.scheduling_group]
-    placed = any(pod.node and pod.scheduling_group for group in state.groups for pod in group.pods)
-    if placed and not any(pod.driven_out for pod in old):
-        return 0.0
-    return max((pod.leaves_at + LEAVING_SECONDS for pod in old), default=0.0)
+    old = [pod for group in groups for pod in group.leaving if pod.scheduling_group]
+    gone = max((pod.leaves_at + LEAVING_SECONDS for pod in old), default=0.0)
+    if not any(pod.node and pod.scheduling_group for group in groups for pod in group.pods):
+        return gone
+    driven_out = gang.driven_out + LEAVING_SECONDS if gang.driven_out else 0.0
+    return max(gone, driven_out) if any(pod.driven_out for pod in old) else driven_out
 
 
 def _has_pods(state: GangState) -> bool:

@@ -81,6 +81,8 @@ class Stage:
     podgangs: dict[str, PodGang] = field(default_factory=dict)
     elsewhere: list[Unplaced] = field(default_factory=list)
     """unplaced gangs of other replicas of the set"""
+    driven_out: float = 0.0
+    """when a scheduler was last seen to drive out a pod of the gang"""
 
     def add(self, podclique: str, *indices: int, **fields: Any) -> list[Object]:
         """Make pods as the back end wants them and put them in place; their wire form."""
@@ -124,6 +126,7 @@ class Stage:
             states,
             self.podgangs,
             [Unplaced(one, states.get(one.gang.base)) for one in states.values() if not one.scheduled] + self.elsewhere,
+            self.driven_out,
         )
 
     def settle(self, name: str, **spec: Any) -> tuple[Write, ...]:

@@ -129,3 +129,27 @@ async def test_objects_that_others_delete_come_back(cluster: Cluster) -> None:
     uids = {gang["metadata"]["uid"] for gang in cluster.api.objects(PODGANG)}
     assert all(owner[0]["uid"] in uids for owner in owners.values())
     await cluster.check({"web": SET})
+
+
+@in_cluster
+async def test_no_half_of_a_gang_comes_back_while_the_scheduler_drives_it_out(cluster: Cluster) -> None:
+    """Here pods are gone as soon as they are deleted, so the first tells nothing once it is gone."""
+    install(cluster)
+    await cluster.up(pod_set(clique("a", 1), clique("b", 1)))
+    seen = await drive_out(cluster, "web-0-a")
+    assert seen == [True]  # b is still placed
+    seen = await drive_out(cluster, "web-0-b")
+    assert seen == [False]
+    await cluster.quiet()
+    assert all(pod["spec"]["nodeName"] for pod in cluster.api.objects(POD))
+
+
+async def drive_out(cluster: Cluster, podclique: str) -> list[bool]:
+    """Take a pod as the scheduler does; whether each of its successors is gated a second later."""
+    [pod] = cluster.pods_of(podclique)
+    name, reason = pod["metadata"]["name"], {"reason": "PreemptionByScheduler"}
+    status = {"conditions": [*pod["status"]["conditions"], {"type": "DisruptionTarget", "status": "True", **reason}]}
+    cluster.patch(POD, name, {"status": status}, status=True)
+    cluster.delete(POD, name, gracePeriodSeconds=0)
+    await cluster.rest(1)
+    return [bool(pod["spec"].get("schedulingGates")) for pod in cluster.pods_of(podclique)]

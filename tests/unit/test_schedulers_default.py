@@ -152,6 +152,21 @@ def test_a_gang_that_is_driven_out_waits_when_its_first_pod_goes() -> None:
     assert made.held("web-0") == {("web-0-a", 0)}
 
 
+def test_a_gang_that_is_driven_out_waits_though_its_first_pod_is_gone() -> None:
+    """Where pods end at once, the one that is gone tells nobody that the next will follow."""
+    made = stage(PAIR)
+    made.remove("web-0-b", 0)
+    made.add("web-0-b", 0, node="n")
+    assert made.held("web-0") == set()
+    made.driven_out = EPOCH
+    decision = made.backend.decide(made.view("web-0"))
+    assert (len(decision.hold), decision.again_after) == (1, LEAVING_SECONDS)
+    assert made.held("web-0", EPOCH + LEAVING_SECONDS) == set()  # it stays after all
+    made.remove("web-0-b", 0)
+    made.add("web-0-b", 0)
+    assert made.held("web-0") == set()  # all of it is gone, it can start anew
+
+
 # Priority, and what keeps a set from having gangs
 
 
