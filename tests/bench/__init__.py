@@ -3,6 +3,7 @@
     python -m tests.bench                       all scenarios, once each
     python -m tests.bench --scenario 100x2      one of them; may be given several times
     python -m tests.bench --repeat 3            the table shows medians and minimums
+    python -m tests.bench --bare                also let a bare loop send the same writes, see `bare.py`
     python -m tests.bench --profile prof        also write the operator's cProfile data there (slows it down)
 
 Every run has a cluster of its own (etcd, API server, controller manager, scheduler, KWOK as kubelets) and a fresh

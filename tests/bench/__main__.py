@@ -14,6 +14,7 @@ import click
 import tests.bench
 from grove.cluster import binaries
 from grove.plan.kinds import PODCLIQUESET
+from tests.bench.bare import measure_bare
 from tests.bench.observer import GoalMissedError
 from tests.bench.operator import running_operator
 from tests.bench.report import BASE, summarise, to_json, to_text
@@ -28,6 +29,7 @@ from tests.cluster.harness import ROOT, Harness, running_cluster
 )
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Runs of each scenario.")
 @click.option("--idle", type=click.FloatRange(1), default=60.0, show_default=True, help="Seconds of the idle phase.")
+@click.option("--bare", is_flag=True, help="Also run a bare loop that sends the same writes, and compare with it.")
 @click.option(
     "--json",
     "json_file",
@@ -39,7 +41,9 @@ from tests.cluster.harness import ROOT, Harness, running_cluster
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for cProfile data of the operator, one file per run. The numbers then mean little.",
 )
-def main(names: tuple[str, ...], repeat: int, idle: float, json_file: Path | None, profile: Path | None) -> None:
+def main(
+    names: tuple[str, ...], repeat: int, idle: float, bare: bool, json_file: Path | None, profile: Path | None
+) -> None:
     binaries.find_or_build()
     if profile:
         profile.mkdir(parents=True, exist_ok=True)
@@ -50,6 +54,8 @@ def main(names: tuple[str, ...], repeat: int, idle: float, json_file: Path | Non
             click.echo(f"{name}: {SCENARIOS[name].title}, run {number} of {repeat}; load before: {load}", err=True)
             data = profile.resolve() / f"{name}-{number}.prof" if profile else None
             runs.append(_run(SCENARIOS[name], idle, data))
+            if bare:
+                runs[-1].bare = _bare(SCENARIOS[name])
     summary = summarise(runs)
     click.echo(to_text(runs, summary))
     json_file = json_file or ROOT / "bench-results" / time.strftime("%Y-%m-%dT%H-%M-%S.json")
@@ -71,6 +77,19 @@ def _run(scenario: Scenario, idle: float, profile: Path | None) -> Run:
                 except GoalMissedError as error:
                     tail = "\n".join(operator.log.read_text().splitlines()[-20:])
                     raise click.ClickException(f"{error}; the operator's log ends with:\n{tail}") from error
+
+
+def _bare(scenario: Scenario) -> dict[str, float]:
+    """The bare loop, in a cluster of its own."""
+    with (
+        tempfile.TemporaryDirectory(prefix="grove-bench-") as folder,
+        running_cluster(Path(folder) / "cluster", scenario.nodes, "bench") as harness,
+    ):
+        _prepare(harness)
+        found = asyncio.run(measure_bare(scenario, harness.server, harness.kubeconfig))
+    milestones = ", ".join(f"{goal.partition(': ')[2]} {seconds:.1f} s" for goal, seconds in found.items())
+    click.echo(f"  a bare loop: {milestones}", err=True)
+    return found
 
 
 def _prepare(harness: Harness) -> None:

@@ -59,6 +59,9 @@ def measures(run: Run) -> dict[tuple[str, str], float]:
     for word in ("opens", "free"):
         if openings := _openings(run, word):
             found[f"deploy: clique ready → next one {word}, longest", "s"] = max(openings)
+    for measure, seconds in run.bare.items():
+        if mine := found.get((measure, "s")):
+            found[f"{measure}, share of a bare loop's", ""] = round(mine / seconds, 2)
     for name, usage in _costs(run):
         writes = sum(usage.writes.values())
         found[f"{name}: CPU per pod", "ms"] = round(1000 * usage.cpu["operator"] / run.pods, 2)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -11,7 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import aiohttp
-import yaml
 
 from grove.cluster import processes
 from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG, SERVICE
@@ -21,7 +19,17 @@ from tests.bench.admission import Latencies, asking
 from tests.bench.observer import Goals, Observer
 from tests.bench.operator import OperatorProcess
 from tests.bench.scenarios import NAME, NAMESPACE, Scenario
-from tests.bench.usage import Memory, Meter, Reading, Usage, difference, fetch, memory, server_writes
+from tests.bench.usage import (
+    Memory,
+    Meter,
+    Reading,
+    Usage,
+    credentials,
+    difference,
+    fetch,
+    memory,
+    server_writes,
+)
 
 _TOUCH_SECONDS = 10.0
 _OURS = [resource.label for resource in (PODCLIQUE, PODCLIQUESCALINGGROUP, PODGANG, SERVICE)]
@@ -49,6 +57,8 @@ class Run:
     phases: list[Phase] = field(default_factory=list)
     counted: dict[str, tuple[int, int]] = field(default_factory=dict)
     admission: Latencies = field(default_factory=dict)
+    bare: dict[str, float] = field(default_factory=dict)
+    """seconds that a loop without an operator took, by measure"""
 
     def phase(self, name: str) -> Phase:
         """The phase of that name."""
@@ -70,7 +80,7 @@ async def measure(scenario: Scenario, target: Target, idle: float, say: Callable
 
     Raises GoalMissedError when the set does not get where it should.
     """
-    async with open_session(ssl=_credentials(target.kubeconfig)) as session:
+    async with open_session(ssl=credentials(target.kubeconfig)) as session:
         run = _Measurement(scenario, target, session, say)
         async with run.observer.watching():
             await run.whole_life(idle)
@@ -201,11 +211,3 @@ class _Measurement:
 
 def _reached(counts: Mapping[str, int], key: str, number: int) -> bool:
     return counts[key] >= number
-
-
-def _credentials(kubeconfig: Path) -> ssl.SSLContext:
-    config = yaml.safe_load(kubeconfig.read_text())
-    context = ssl.create_default_context(cafile=config["clusters"][0]["cluster"]["certificate-authority"])
-    user = config["users"][0]["user"]
-    context.load_cert_chain(user["client-certificate"], user["client-key"])
-    return context

@@ -3,12 +3,14 @@
 import asyncio
 import os
 import re
+import ssl
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
+import yaml
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SAMPLE = re.compile(r"^(\w+)\{(.*)\} (\S+)$", re.MULTILINE)
@@ -168,3 +170,12 @@ def memory(pid: int) -> Memory:
     """Resident memory of a process."""
     status = dict(re.findall(r"^(Vm\w+):\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE))
     return Memory(*(round(int(status[field]) * 1024 / 1e6, 1) for field in ("VmRSS", "VmHWM")))
+
+
+def credentials(kubeconfig: Path) -> ssl.SSLContext:
+    """What the kubeconfig of a local cluster trusts and shows."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    context = ssl.create_default_context(cafile=config["clusters"][0]["cluster"]["certificate-authority"])
+    user = config["users"][0]["user"]
+    context.load_cert_chain(user["client-certificate"], user["client-key"])
+    return context

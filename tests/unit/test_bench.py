@@ -78,6 +78,15 @@ def test_measures_of_a_run() -> None:
     found = measures(run())
     assert found["deploy: CPU per pod", "ms"] == 5.0  # 1 s for 200 pods
     assert found["deploy: writes per replica", ""] == 5.0  # 500 writes for 100 replicas
+
+
+def test_times_are_shares_of_those_of_a_bare_loop() -> None:
+    found = measures(replace(run(), bare={"deploy: Ready": 8.0, "delete: pods gone": 2.0, "deploy: ungated": 3.0}))
+    shares = {measure: value for (measure, _), value in found.items() if "bare" in measure}
+    assert shares == {
+        "deploy: Ready, share of a bare loop's": 1.25,  # 10 s of 8 s
+        "delete: pods gone, share of a bare loop's": 1.0,
+    }
     assert found["deploy: writes per pod", ""] == 2.5
     assert found["deploy: machine taken by others", "%"] == round(100 * 0.5 / (10 * (os.cpu_count() or 1)))
     assert found["memory: peak", "MB"] == 90.0
