@@ -14,6 +14,7 @@ from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podcliqueset import RollingUpdate
 from grove.plan.adoption import translated
+from grove.plan.breach import was_scheduled
 from grove.plan.kinds import POD
 from grove.plan.observed import PodView
 from grove.plan.podclique import clique_of, idle, runs, wanted_pods
@@ -155,6 +156,13 @@ class ReplicaStanding:
     serves: bool
     stale: bool
     """some pod has another template"""
+    ran: bool
+    """some PodClique has had its minimum on nodes"""
+
+    @property
+    def lacks_room(self) -> bool:
+        """Whether it never ran and has no stale pod: there is nothing that an update can do for it."""
+        return not (self.stale or self.scheduled or self.ran)
 
 
 def replica_standing(template: Template, replica: int, snapshot: Snapshot) -> ReplicaStanding:
@@ -165,27 +173,37 @@ def replica_standing(template: Template, replica: int, snapshot: Snapshot) -> Re
         scheduled=_any_scheduled(seen),
         serves=all(part.serves for part in seen),
         stale=any(standing.stale for part in seen for unit in part.units for standing in unit),
+        ran=any(was_scheduled(one) for one in snapshot.podcliques.values() if replica_of(one) == replica),
     )
 
 
 def pick(template: Template, standings: Sequence[ReplicaStanding]) -> int | None:
-    """The replica whose turn it is; None when all have arrived. A replica keeps its turn until it has."""
+    """The replica whose turn it is; None when all have arrived.
+
+    A replica keeps its turn until it has, but one that lacks room lets those go first that do not: else no change
+    would reach what runs, not even one that makes room.
+    """
     progress = template.pcs.status.update_progress
-    if progress is not None and progress.update_ended_at is None and progress.currently_updating:
+    waiting = order(standings)
+    if waiting and progress is not None and progress.update_ended_at is None and progress.currently_updating:
         current = progress.currently_updating[0].replica_index
-        if 0 <= current < len(standings) and not standings[current].arrived:
+        if current in waiting and standings[current].lacks_room == standings[waiting[0]].lacks_room:
             return current
-    return next(iter(order(standings)), None)
+    return next(iter(waiting), None)
 
 
 def order(standings: Sequence[ReplicaStanding]) -> list[int]:
     """The replicas that have not arrived, in the order in which their turn comes.
 
     First those without a pod on a node, then those that do not serve, then the lowest (reference 7.2): what is down
-    already comes first, and holds up those that serve.
+    already comes first, and holds up those that serve. Last come those that lack room.
     """
-    waiting = [(one.scheduled, one.serves, replica) for replica, one in enumerate(standings) if not one.arrived]
-    return [replica for _, _, replica in sorted(waiting)]
+    waiting = [replica for replica, one in enumerate(standings) if not one.arrived]
+    return sorted(waiting, key=lambda replica: _rank(standings[replica]))
+
+
+def _rank(one: ReplicaStanding) -> tuple[bool, bool, bool]:
+    return one.lacks_room, one.scheduled, one.serves
 
 
 def may_roll(template: Template, replica: int, snapshot: Callable[[Template, int], Snapshot]) -> bool:

@@ -11,7 +11,7 @@ from tests.fake_api.store import Change
 from tests.fake_api.virtual import run
 from tests.unit.expectations import active
 from tests.unit.harness import LONG, Cluster, virtual_clock
-from tests.unit.rollouts import REPEAT, Rollout, changed, image, slow_cluster, updating, workload
+from tests.unit.rollouts import REPEAT, SET_REPLICA, Rollout, changed, image, slow_cluster, updating, workload
 from tests.unit.support import Object, clique, group, pod_set
 
 
@@ -151,6 +151,48 @@ def test_a_fix_reaches_what_never_had_a_node_in_all_replicas_at_once(seed: int) 
 
     with virtual_clock():
         run(main())
+
+
+@pytest.mark.parametrize("poor", [0, 1])
+def test_a_change_reaches_what_runs_though_another_replica_never_found_room(poor: int) -> None:
+    """So it also reaches it when it makes the room that the other lacks: smaller pods, here."""
+
+    async def main() -> None:
+        cluster = slow_cluster(poor)
+        cluster.pods.schedulable = lambda pod: pod["metadata"]["labels"][SET_REPLICA] != str(poor)
+        cluster.start()
+        try:
+            rollout = Rollout(cluster, workload(2))
+            cluster.create(rollout.obj)
+            await cluster.quiet()
+            rollout.recorder.created.clear()
+            rollout.edit(changed(rollout.obj, "a", "b", "c"))
+            await cluster.quiet()
+            assert {image(pod) for pod in cluster.api.objects(POD)} == {"2"}
+            assert [one["replicaIndex"] for one in rollout.progress["currentlyUpdating"]] == [poor]
+            cluster.pods.schedulable = lambda pod: True
+            cluster.pods.step()
+            await rollout.done(20)
+            assert rollout.recorder.created == dict.fromkeys(rollout.uids(), 1)
+        finally:
+            await cluster.close()
+
+    with virtual_clock():
+        run(main())
+
+
+@updating(workload(3))
+async def test_a_replica_that_ran_before_keeps_its_turn_though_there_is_no_room_now(rollout: Rollout) -> None:
+    rollout.cluster.pods.schedulable = lambda pod: False
+    for name in ("web-0-a", "web-0-sg-0-b", "web-0-sg-0-c", "web-0-sg-1-b", "web-0-sg-1-c"):
+        for pod in rollout.cluster.pods_of(name):
+            rollout.cluster.delete(POD, pod["metadata"]["name"])
+    await rollout.cluster.quiet()
+    before = rollout.uids()
+    rollout.edit(changed(rollout.obj, "a", "b", "c"))
+    await rollout.cluster.rest(10 * LONG)
+    assert [one["replicaIndex"] for one in rollout.progress["currentlyUpdating"]] == [0]
+    assert before.items() - rollout.uids().items() == {one for one in before.items() if one[0].startswith("web-0")}
 
 
 # Changes during an update
