@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -52,17 +51,15 @@ def crds(output: Path, check: bool, refresh_kubernetes_schemas: bool, apply: boo
 
 def _apply(kubeconfig: Path | None) -> None:
     import aiohttp
-    import kopf
 
     from grove.controllers.crds import apply_crds
+    from grove.runtime.credentials import LoginError
     from grove.runtime.errors import ApiError
 
-    if kubeconfig is not None:
-        os.environ["KUBECONFIG"] = str(kubeconfig)
     try:
-        for name in asyncio.run(apply_crds()):
+        for name in asyncio.run(apply_crds(kubeconfig)):
             click.echo(f"{name}: applied")
-    except (kopf.LoginError, ApiError, aiohttp.ClientError, OSError) as exc:
+    except (LoginError, ApiError, aiohttp.ClientError, OSError) as exc:
         raise click.ClickException(f"cannot apply the CustomResourceDefinitions: {exc}") from exc
 
 

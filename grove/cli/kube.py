@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import os
 import sys
-import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -129,28 +127,24 @@ def with_cluster(where: Where, work: Callable[[Connection], Awaitable[T]]) -> T:
 async def connected(where: Where) -> AsyncIterator[Connection]:
     """A connection; what goes wrong within is turned into ClusterError."""
     import aiohttp
-    import kopf
 
     from grove import __version__
     from grove.controllers.login import Login
     from grove.runtime.client import Client
+    from grove.runtime.credentials import LoginError
     from grove.runtime.errors import ApiError
 
-    with tempfile.TemporaryDirectory(prefix="grove-") as folder:
-        _choose(where, Path(folder))
-        login = Login(kopf.OperatorSettings(), f"kubectl-grove/{__version__}")
-        try:
-            await login.renew()
-            client = Client(login.session, login.server, reauth=login.renew)
-            yield Connection(client, where.namespace or login.namespace, where.everywhere)
-        except kopf.LoginError as error:
-            raise ClusterError(f"the cluster cannot be read: {error}") from error
-        except ApiError as error:
-            raise ClusterError(f"the cluster cannot be read: {explained(error, login.server)}") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise ClusterError(f"the cluster cannot be read: {error}") from error
-        finally:
-            await login.close()
+    login = Login(f"kubectl-grove/{__version__}", where.kubeconfig, where.context)
+    try:
+        await login.renew()
+        client = Client(login.session, login.server, reauth=login.renew)
+        yield Connection(client, where.namespace or login.namespace, where.everywhere)
+    except ApiError as error:
+        raise ClusterError(f"the cluster cannot be read: {explained(error, login.server)}") from error
+    except (LoginError, aiohttp.ClientError, OSError) as error:
+        raise ClusterError(f"the cluster cannot be read: {error}") from error
+    finally:
+        await login.close()
 
 
 def explained(error: ApiError, server: str) -> str:
@@ -248,35 +242,3 @@ def unknown(what: str, connection: Connection, name: str, others: Iterable[str])
 def name_of(obj: Object) -> str:
     """Name of an object."""
     return str(obj["metadata"]["name"])
-
-
-def _choose(where: Where, folder: Path) -> None:
-    """Point $KUBECONFIG, which names the credentials, at what the options say."""
-    if where.kubeconfig is not None:
-        os.environ["KUBECONFIG"] = str(where.kubeconfig)
-    if where.context:
-        import yaml
-
-        files = os.environ.get("KUBECONFIG") or "~/.kube/config"
-        known = _contexts(files)
-        if where.context not in known:
-            text = f"the kubeconfig has no context {where.context}; it has {', '.join(known) or 'none'}"
-            raise ClusterError(text)
-        # Of several files the first that names a current context decides.
-        first = folder / "context"
-        first.write_text(yaml.safe_dump({"current-context": where.context}))
-        os.environ["KUBECONFIG"] = os.pathsep.join([str(first), files])
-
-
-def _contexts(files: str) -> list[str]:
-    """Names of the contexts in kubeconfig files; a file that cannot be read has none, which the login will tell."""
-    import yaml
-
-    names: list[str] = []
-    for file in (Path(name).expanduser() for name in files.split(os.pathsep) if name):
-        try:
-            content = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-            names += [str(entry["name"]) for entry in content.get("contexts") or ()]
-        except (OSError, yaml.YAMLError, TypeError, KeyError, AttributeError, UnicodeDecodeError):
-            continue
-    return names

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import json
 import logging
-import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,23 +56,22 @@ def operator(kubeconfig: Path | None, config_file: Path | None) -> None:
     set_up_logging(config.log_level.value, as_json=as_json)
     for warning in config.warnings():
         logger.warning("%s: %s", config_file, warning)
-    if kubeconfig is not None:
-        os.environ["KUBECONFIG"] = str(kubeconfig)
-    sys.exit(asyncio.run(_run(config)))
+    sys.exit(asyncio.run(_run(config, kubeconfig)))
 
 
-async def _run(config: "OperatorConfiguration") -> int:
+async def _run(config: "OperatorConfiguration", kubeconfig: Path | None = None) -> int:
     import aiohttp
     import kopf
 
     from grove.controllers.operator import Operator
+    from grove.runtime.credentials import LoginError
 
-    process = Operator(config)
+    process = Operator(config, kubeconfig)
     _relax_garbage_collection()
     sys.setswitchinterval(_SWITCH_SECONDS)
     try:
         await process.run()
-    except kopf.LoginError as error:
+    except (LoginError, kopf.LoginError) as error:
         click.echo(f"grove operator: {error}", err=True)
         return STOPPED_BY_ERROR
     except aiohttp.ClientError as error:  # some are OSErrors too

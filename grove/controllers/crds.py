@@ -1,6 +1,6 @@
 """Installs the CustomResourceDefinitions by server-side apply, for an upgrade that must not depend on anything else."""
 
-import kopf
+from pathlib import Path
 
 from grove.api.crd import DEFINITIONS, custom_resource_definition
 from grove.controllers.login import Login
@@ -10,12 +10,12 @@ from grove.runtime.resources import ResourceType
 _CRD = ResourceType("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
 
 
-async def apply_crds() -> list[str]:
+async def apply_crds(kubeconfig: Path | None = None) -> list[str]:
     """Apply them all, taking over fields that others own; their names. The same again changes nothing.
 
-    Raises kopf.LoginError without credentials, ApiError where the API server refuses.
+    Raises LoginError without credentials, ApiError where the API server refuses.
     """
-    login = Login(kopf.OperatorSettings())
+    login = Login(kubeconfig=kubeconfig)
     await login.renew()
     try:
         client = Client(login.session, login.server)

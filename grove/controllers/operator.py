@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -149,7 +150,7 @@ def _facts(scheduling: Scheduling, config: OperatorConfiguration) -> Facts:
 class Operator:
     """The handlers that kopf calls."""
 
-    def __init__(self, config: OperatorConfiguration) -> None:
+    def __init__(self, config: OperatorConfiguration, kubeconfig: Path | None = None) -> None:
         self.settings = kopf.OperatorSettings()
         self.settings.scanning.disabled = True  # we know our kinds; kopf need not look for them
         self.settings.posting.enabled = False
@@ -158,7 +159,8 @@ class Operator:
         self.registry = kopf.OperatorRegistry()
         self.failed = False
         self._config = config
-        self._login = Login(self.settings)
+        self._kubeconfig = kubeconfig
+        self._login = Login(kubeconfig=kubeconfig)
         self._stop = asyncio.Event()
         self._controllers: Controllers | None = None
         self._webhooks: Webhooks | None = None
@@ -172,7 +174,7 @@ class Operator:
     async def run(self) -> None:
         """Run until a signal comes or the work fails for good (then `failed` is set).
 
-        Raises kopf.LoginError when there are no usable credentials, OSError when a port is taken.
+        Raises LoginError when there are no usable credentials, OSError when a port is taken.
         """
         await self._login.renew()
         server = self._config.server
@@ -210,7 +212,8 @@ class Operator:
         if self._webhook_socket is not None:
             from grove.controllers.webhooks import Webhooks  # 10 MB, which only those pay who want them
 
-            login = Login(self.settings)  # sessions belong to an event loop, and reviews have one of their own
+            # Sessions belong to an event loop, and reviews have one of their own.
+            login = Login(kubeconfig=self._kubeconfig)
             self._webhooks = Webhooks(
                 self._client(),
                 Client(login.session, self._login.server, reauth=login.renew),
@@ -260,7 +263,7 @@ class Operator:
             self._stop.set()
 
     async def _credentials(self, **_: Any) -> kopf.AiohttpSession:
-        return self._login.credentials()
+        return kopf.AiohttpSession(server=self._login.server, aiohttp_session=self._login.session())
 
     def _problems(self) -> list[str]:
         return self._controllers.problems() if self._controllers is not None else []

@@ -1,6 +1,6 @@
 """The shell of an operator: client, cache, informer, queue, writes, events, metrics. It knows nothing of what it
 serves.
 
-Lowest first: ``resources`` and ``writes`` (pure data), ``errors``, ``transport``, ``client``, ``cache``, ``informer``,
-``queue``, ``apply``, ``events``, ``health``, ``metrics``.
+Lowest first: ``resources`` and ``writes`` (pure data), ``errors``, ``credentials``, ``kubeconfig``, ``transport``,
+``client``, ``cache``, ``informer``, ``queue``, ``apply``, ``events``, ``health``, ``metrics``.
 """

@@ -198,7 +198,10 @@ async def test_clusters_that_cannot_be_read(kubeconfig: Path, tmp_path: Path) ->
         store(api)
         for words, said in (
             (["tree", "wep"], "there is no PodCliqueSet wep in namespace default; is web meant?"),
-            (["tree", "--context", "where"], "the kubeconfig has no context where; it has here, there"),
+            (
+                ["tree", "--context", "where"],
+                "the cluster cannot be read: the kubeconfig has no context where; it has here, there",
+            ),
             (["tree", "--context", "there"], "the cluster cannot be read: http://127.0.0.1:1 does not answer: "),
         ):
             done = await grove(kubeconfig, *words)

@@ -3,11 +3,11 @@
 import stat
 from pathlib import Path
 
-import kopf
 import pytest
 import yaml
 
 from grove.controllers.login import USER_AGENT, Login
+from grove.runtime.credentials import LoginError
 
 SERVER = "https://127.0.0.1:6443"
 
@@ -40,7 +40,7 @@ def plugin(tmp_path: Path, body: str) -> dict[str, object]:
 
 async def logged_in(file: Path, monkeypatch: pytest.MonkeyPatch) -> Login:
     monkeypatch.setenv("KUBECONFIG", str(file))
-    login = Login(kopf.OperatorSettings())
+    login = Login()
     await login.renew()
     return login
 
@@ -64,45 +64,28 @@ printf '{{"kind":"ExecCredential","status":{{"token":"%s-%s-%s"}}}}' "$TOKEN_PRE
     await login.renew()
     assert first.closed
     assert login.session().headers["Authorization"] == "Bearer secret-get-token-2"
-    assert login.credentials().aiohttp_session is login.session()
     await login.close()
 
 
 @pytest.mark.parametrize("body", ["exit 1", "echo nonsense", "echo '{}'"])
 async def test_failing_plugin_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
-    with pytest.raises(kopf.LoginError, match=r"plugin .*/plugin gave no credentials"):
+    with pytest.raises(LoginError, match=r"plugin .*/plugin gave no credentials"):
         await logged_in(kubeconfig(tmp_path, plugin(tmp_path, body)), monkeypatch)
-
-
-@pytest.mark.parametrize(
-    ("host", "server"),
-    [
-        ("10.96.0.1", "https://10.96.0.1:443"),
-        ("fd00::1", "https://[fd00::1]:443"),
-        ("", "https://kubernetes.default.svc"),
-    ],
-)
-async def test_in_a_pod_it_needs_no_dns(host: str, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    info = kopf.ConnectionInfo(server="https://kubernetes.default.svc", token="t0", insecure=True)
-    monkeypatch.setattr(kopf, "login_with_service_account", lambda **_: info)
-    monkeypatch.delenv("KUBECONFIG", raising=False)
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    login = Login(kopf.OperatorSettings())
-    await login.renew()
-    assert login.server == server
-    await login.close()
 
 
 async def test_no_credentials_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(kopf.LoginError, match="no kubeconfig is given"):
-        await Login(kopf.OperatorSettings()).renew()
+    with pytest.raises(LoginError, match="no kubeconfig is given"):
+        await Login().renew()
 
 
-async def test_unreadable_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "kubeconfig"
-    file.write_text("current-context: nowhere\n")
-    with pytest.raises(kopf.LoginError, match="kubeconfig cannot be used"):
-        await logged_in(file, monkeypatch)
+async def test_a_kubeconfig_and_a_context_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(LoginError, match=r"the kubeconfig .*none does not exist"):
+        await Login().renew()
+    file = kubeconfig(tmp_path, {"token": "t0"})
+    async with Login(kubeconfig=file) as login:
+        assert login.server == SERVER
+    with pytest.raises(LoginError, match="has no context d; it has c"):
+        await Login(kubeconfig=file, context="d").renew()
