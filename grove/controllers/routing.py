@@ -1,7 +1,7 @@
 """Who is woken by which change. Every reconciler waits for its key; none polls."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from grove.api import labels, names
@@ -171,7 +171,7 @@ class Router:
                 self._wake_replica(podclique, AT_ONCE if new is None else SOON)
 
     def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
-        if old is not None and new is not None and replace(old, resource_version=new.resource_version) == new:
+        if old == new:
             return
         urgency = _Urgency.of(old, new, ours=self._world.taking)
         for owner in {seen.owner_uid for seen in (old, new) if seen is not None}:  # a pod may be taken from its owner

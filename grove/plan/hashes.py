@@ -7,6 +7,7 @@ it; `tests/unit/golden/hashes.yaml` pins the values. The `v1-` mark names the re
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 _RECIPE = "v1"
@@ -30,6 +31,7 @@ def pod_template_hash(
     return _digest(template)
 
 
+@lru_cache(4096)
 def suffix(*parts: str) -> str:
     """Five characters for the end of a name, which differ when one of the parts does."""
     number = int.from_bytes(hashlib.sha256("/".join(parts).encode()).digest()[:8], "big")

@@ -1,6 +1,6 @@
 """What a pass sees of a pod: the few facts decisions need, small enough to hold many thousands of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from sys import intern
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ class PodView:
     namespace: str
     name: str
     uid: str
-    resource_version: int
+    resource_version: int = field(compare=False)
     owner_uid: str
     """uid of the controlling owner, "" when there is none"""
     owners: int

@@ -13,6 +13,8 @@ must not starve behind GPUs that do not exist.
 
 The scheduler counts a pod as placed until it is gone. So a gang could come back in part beside those of its old pods
 that are still ending, where there is room for a part. A pod whose node is dead never goes, but its grace period ends.
+A gang that has to make room for a higher priority loses one pod after the other: when the first is gone, those that are
+still placed are waited for too.
 """
 
 from collections.abc import Callable, Iterable, Sequence
