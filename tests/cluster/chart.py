@@ -122,12 +122,13 @@ def granted(rules: list[Object]) -> set[Right]:
 
 def used(folder: Path) -> Iterator[tuple[Right, Mapping[str, Any]]]:
     """The rights that the ServiceAccount has used, refused ones included, each with its entry in the audit log."""
-    for line in (folder / "audit.log").read_text().splitlines():
-        entry = json.loads(line)
-        ref = entry.get("objectRef") or {}
-        if "resource" in ref:
-            resource = "/".join(filter(None, (ref["resource"], ref.get("subresource"))))
-            yield Right(ref.get("apiGroup", ""), resource, entry["verb"], ref.get("name", "")), entry
+    for file in folder.glob("audit*.log"):  # the API server begins a new one when it becomes large
+        with file.open() as lines:
+            for entry in map(json.loads, lines):
+                ref = entry.get("objectRef") or {}
+                if "resource" in ref:
+                    resource = "/".join(filter(None, (ref["resource"], ref.get("subresource"))))
+                    yield Right(ref.get("apiGroup", ""), resource, entry["verb"], ref.get("name", "")), entry
 
 
 def forbidden(folder: Path) -> list[str]:

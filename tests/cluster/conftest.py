@@ -1,7 +1,6 @@
 """Fixtures of the cluster tests: one real Kubernetes cluster for the whole run."""
 
 import contextlib
-import os
 import secrets
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -21,9 +20,6 @@ GANG_NODES = 28
 NODES = 40
 """Fake nodes of the shared cluster: two blocks and two zones (a block is 20 nodes, a zone 28)."""
 
-RESTRICTED = bool(os.environ.get("GROVE_TEST_RIGHTS"))
-"""Whether the operator on the shared cluster has the chart's rights and no others; a refused request fails the run."""
-
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the binaries before the first test: that takes longer than a test may, and its progress should be seen."""
@@ -39,12 +35,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """The shared cluster, with 40 nodes of 8 GPUs."""
+    """The shared cluster, with 40 nodes of 8 GPUs. What it refuses the chart's ServiceAccount fails the run."""
     folder = tmp_path_factory.mktemp("cluster")
-    flags = chart.audited(folder) if RESTRICTED else None
-    with running_cluster(folder / "cluster", NODES, apiserver_flags=flags) as harness:
+    with running_cluster(folder / "cluster", NODES, apiserver_flags=chart.audited(folder)) as harness:
         yield harness
-        assert not RESTRICTED or chart.forbidden(folder) == []
+        assert chart.forbidden(folder) == []
 
 
 @pytest.fixture
@@ -92,13 +87,10 @@ def apply_crds(cluster: Harness) -> list[str]:
 
 @pytest.fixture(scope="session")
 def operator(cluster: Harness, crds: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
-    """The operator, running on the shared cluster."""
+    """The operator, running on the shared cluster with the rights that the chart grants and no others."""
     folder = tmp_path_factory.mktemp("operator")
-    kubeconfig = cluster.kubeconfig
-    if RESTRICTED:
-        chart.grant(cluster, folder)
-        kubeconfig = chart.account_kubeconfig(cluster, folder)
-    process = OperatorProcess(kubeconfig, folder)
+    chart.grant(cluster, folder)
+    process = OperatorProcess(chart.account_kubeconfig(cluster, folder), folder)
     process.start()
     yield process
     if process.is_running:
