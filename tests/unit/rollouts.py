@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET
+from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
 from tests.fake_api import FakeApi
 from tests.fake_api.store import Change
 from tests.fake_api.virtual import run
-from tests.unit.expectations import active
+from tests.unit.expectations import GANG, active, gated
 from tests.unit.harness import LATENCY, Cluster, virtual_clock
 from tests.unit.support import Object, clique, group, pod_set
 
@@ -29,6 +29,8 @@ SET_REPLICA = "grove.io/podcliqueset-replica-index"
 GROUP_REPLICA = "grove.io/podcliquescalinggroup-replica-index"
 LATE = 0.5
 """Seconds that the operator may be late in hearing of a scaling."""
+FOLLOWS = 10.0
+"""Seconds within which the references of a PodGang follow its pods."""
 
 
 def workload(replicas: int = 1, *, minimum: bool = True, **fields: Any) -> Object:
@@ -61,7 +63,8 @@ class Recorder:
 
     A ready pod of a standalone clique goes only while enough others are ready; one of a scaling group only while
     enough other replicas of the group are ready as a whole; and one of a set's replica only while every other replica
-    of the set that has ever been whole still is. `created` counts pods by hostname: how often each slot was filled.
+    of the set that has ever been whole still is. A PodGang refers to all of its pods that have started, and to none
+    that went more than `FOLLOWS` seconds ago. `created` counts pods by hostname: how often each slot was filled.
     """
 
     def __init__(self, api: FakeApi, unavailable: int = 1) -> None:
@@ -78,10 +81,17 @@ class Recorder:
         self._scales: dict[str, list[tuple[float, int]]] = defaultdict(list)
         self._whole: set[str] = set()
         """replicas of the set that have been whole since they were last scaled"""
+        self._references: dict[str, set[str]] = {}
+        """names that each PodGang refers to"""
+        self._gone: dict[tuple[str, str], float] = {}
+        """pods that went, by gang and name, to which their PodGang still refers, and when"""
         api.listeners.append(self._look)
 
     def _look(self, change: Change) -> None:
-        if change.resource in (PODCLIQUE, PODCLIQUESCALINGGROUP):
+        self._follow()
+        if change.resource == PODGANG:
+            self._podgang(change)
+        elif change.resource in (PODCLIQUE, PODCLIQUESCALINGGROUP):
             now, name = asyncio.get_running_loop().time(), change.last["metadata"]["name"]
             count = change.last["spec"]["replicas"] if change.new is not None else 0
             if not self._scales[name] or self._scales[name][-1][1] != count:
@@ -97,11 +107,35 @@ class Recorder:
             self.created[pod["spec"]["hostname"]] += 1
         if change.new is not None and active(pod):
             self._pods[tags[CLIQUE]][uid] = pod
-        elif (lost := self._pods[tags[CLIQUE]].pop(uid, None)) is not None and is_ready(lost):
-            self._lost(lost)
+            self._is_referenced(tags[GANG], pod)
+        elif (lost := self._pods[tags[CLIQUE]].pop(uid, None)) is not None:
+            self._gone[tags[GANG], pod["metadata"]["name"]] = asyncio.get_running_loop().time()
+            if is_ready(lost):
+                self._lost(lost)
         replica = tags[SET_REPLICA]
         if self._is_whole(replica):
             self._whole.add(replica)
+
+    def _podgang(self, change: Change) -> None:
+        name = change.last["metadata"]["name"]
+        podgroups = change.new["spec"]["podgroups"] if change.new is not None else ()
+        self._references[name] = {ref["name"] for one in podgroups for ref in one["podReferences"]}
+        for one in podgroups:
+            for pod in self._pods[one["name"]].values():
+                self._is_referenced(name, pod)
+
+    def _is_referenced(self, gang: str, pod: Object) -> None:
+        if not gated(pod) and pod["metadata"]["name"] not in self._references.get(gang, ()):
+            self.broken.append(f"{pod['metadata']['name']} has started, and {gang} does not refer to it")
+
+    def _follow(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for (gang, name), since in list(self._gone.items()):
+            if name not in self._references.get(gang, ()):
+                del self._gone[gang, name]
+            elif now - since > FOLLOWS:
+                del self._gone[gang, name]
+                self.broken.append(f"{gang} referred to {name} for {now - since:.0f} s after it went")
 
     def _lost(self, pod: Object) -> None:
         tags, name = pod["metadata"]["labels"], pod["metadata"]["name"]

@@ -2,7 +2,9 @@
 
 import asyncio
 import itertools
+import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -81,6 +83,43 @@ def test_a_taken_port_is_named(tmp_path: Path, taken_port: int, role: str) -> No
     assert process.returncode == 4
     assert f"port {taken_port}" in output
     assert "in use" in output.splitlines()[-1]
+
+
+def first_lines(process: subprocess.Popen[str]) -> list[str]:
+    """What an operator logs until it has begun; it is ended then."""
+    assert process.stderr is not None
+    lines: list[str] = []
+    for line in process.stderr:
+        lines.append(line.rstrip("\n"))
+        if "Working on" in line:
+            break
+    process.kill()
+    process.communicate(timeout=30)
+    return lines
+
+
+@pytest.mark.parametrize("log_format", ["json", "text", None])
+def test_what_is_ignored_is_warned_about_in_the_format_asked_for(tmp_path: Path, log_format: str | None) -> None:
+    config = {**server(), "featureGates": {}} | ({"logFormat": log_format} if log_format else {})
+    lines = first_lines(start(tmp_path, config))
+    warning = f"{tmp_path / 'config.yaml'}: featureGates is no field and is ignored"
+    if log_format == "text":
+        assert any(line.endswith(f" WARNING {warning}") for line in lines)
+    else:  # the default, as this is no terminal
+        entries = [json.loads(line) for line in lines]
+        assert all({"ts", "level", "logger", "msg"} <= entry.keys() for entry in entries)
+        assert [entry["msg"] for entry in entries if entry["level"] == "warning"] == [warning]
+
+
+@pytest.mark.parametrize(("level", "heard"), [("debug", "dwe"), ("info", "we"), ("error", "e")])
+def test_the_log_level_counts(level: str, heard: str) -> None:
+    program = (
+        "import logging; from grove.cli.operator import set_up_logging; "
+        f"set_up_logging({level!r}, as_json=False); log = logging.getLogger('grove.any'); "
+        "log.debug('<d>'); log.warning('<w>'); log.error('<e>'); logging.getLogger('kopf').info('<k>')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert re.findall("<(.)>", done.stderr) == list(heard)
 
 
 def test_an_empty_kubeconfig_is_named(tmp_path: Path) -> None:

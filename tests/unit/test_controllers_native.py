@@ -109,6 +109,25 @@ async def test_a_cluster_that_comes_to_serve_gangs(cluster: Cluster) -> None:
 
 
 @in_cluster
+async def test_a_cluster_that_serves_less_and_less(cluster: Cluster) -> None:
+    """What runs is left in peace and does not count as a gang any more; what comes in its place has what there is."""
+    install(cluster)
+    await cluster.up(SET)
+    for kind, outside, reason in ((COMPOSITE, "PodsOutsideGroups", "PodGroup"), (PODGROUP, "NoGangScheduling", "")):
+        before = cluster.uids()
+        cluster.api.uninstall(kind)
+        await cluster.quiet()
+        assert set(guarantees(cluster).values()) == {("False", outside)}
+        assert cluster.uids() == before
+        for pod in cluster.api.objects(POD):
+            cluster.delete(POD, pod["metadata"]["name"])
+        await cluster.quiet()
+        assert set(guarantees(cluster).values()) == {("True", reason) if reason else ("False", outside)}
+        assert groups(cluster) == cluster.names(PODGROUP) | {None}
+        await cluster.check({"web": SET})
+
+
+@in_cluster
 async def test_objects_that_others_delete_come_back(cluster: Cluster) -> None:
     install(cluster)
     await cluster.up(SET)
