@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -145,6 +146,26 @@ def unused(rules: list[Object], folder: Path) -> set[Right]:
     """The rights that rules grant and nobody has used."""
     seen = {right for right, _ in used(folder)}
     return {right for right in granted(rules) if not any(right.covers(other) for other in seen)}
+
+
+SELECTOR = re.compile(
+    r"\b((?:grove|workqueue|rest_client|informer|leader|controller_runtime|process)_\w+)(?:{([^}]*)})?"
+)
+"""A series in a PromQL expression, and what is asked of its labels."""
+
+
+def asked_for(expression: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """The series that a PromQL expression asks for, each with the labels it names and, where one is given, the value.
+
+    Left out are the labels that a scrape adds.
+    """
+    grouped = {label: "" for labels in re.findall(r"\bby \(([^)]*)\)", expression) for label in labels.split(", ")}
+    for name, matchers in SELECTOR.findall(re.sub(r"\bby \([^)]*\)", "", expression)):
+        exact = {label: value if sign == "=" else "" for label, sign, value in MATCHER.findall(matchers)}
+        yield name, {label: value for label, value in (grouped | exact).items() if label != "job"}
+
+
+MATCHER = re.compile(r'(\w+)\s*(=~|!=|=)\s*"([^"]*)"')
 
 
 def certificate_of(secret: Object) -> bytes:

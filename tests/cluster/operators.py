@@ -33,9 +33,10 @@ main(prog_name="grove")
 
 
 class OperatorProcess:
-    """`grove operator` on one cluster. Restarts append to the same log."""
+    """`grove operator` on one cluster, from the sources in `root`. Restarts append to the same log."""
 
-    def __init__(self, kubeconfig: Path, folder: Path, config: Mapping[str, Any] = QUIET) -> None:
+    def __init__(self, kubeconfig: Path, folder: Path, config: Mapping[str, Any] = QUIET, *, root: Path = ROOT) -> None:
+        self._root = root
         self._log = folder / "operator.log"
         self._log.touch()
         config_file = folder / "operator.yaml"
@@ -66,7 +67,12 @@ class OperatorProcess:
         mark = len(self.log)
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
-                self._command, cwd=ROOT, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
+                self._command,
+                cwd=self._root,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
             )
         deadline = time.monotonic() + _STARTUP
         while wait and "Caches are filled" not in self.log[mark:]:

@@ -2,15 +2,19 @@
 would have: the ServiceAccount's token and nothing else, the rendered configuration, the webhooks' port.
 """
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import urllib.request
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from grove.api.labels import MANAGED_BY
 from tests.cluster import chart
@@ -59,14 +63,14 @@ class Installed:
             "replicaCount=2",
         ]
 
-    def helm(self, command: str, *values: str) -> None:
+    def helm(self, command: str, *values: str, of: Path = chart.CHART) -> None:
         sets = [argument for value in (*self.values, *values) for argument in ("--set", value)]
-        helm(command, RELEASE, chart.CHART, "-n", NAMESPACE, "--kubeconfig", self.cluster.kubeconfig, *sets)
+        helm(command, RELEASE, of, "-n", NAMESPACE, "--kubeconfig", self.cluster.kubeconfig, *sets)
 
-    def operator(self) -> OperatorProcess:
-        """The operator as the Deployment describes it now."""
+    def operator(self, root: Path = ROOT) -> OperatorProcess:
+        """The operator as the Deployment describes it now, from the sources in `root`."""
         config = yaml.safe_load(self.config_map()["data"]["config.yaml"])
-        return OperatorProcess(chart.account_kubeconfig(self.cluster, self.folder), self.folder, config)
+        return OperatorProcess(chart.account_kubeconfig(self.cluster, self.folder), self.folder, config, root=root)
 
     @contextmanager
     def second(self, folder: Path) -> Iterator[OperatorProcess]:
@@ -225,6 +229,33 @@ def test_every_right_is_used_and_none_is_lacking(
     assert "forbidden" not in operator.log
 
 
+def test_alerts_and_dashboard_get_what_they_ask_for(
+    workspace: Workspace, installed: Installed, operator: OperatorProcess
+) -> None:
+    """Of a real operator that has worked and admitted: every series, with every label and value that they name."""
+    admitted(workspace, podcliqueset("seen", clique("a", 1)))
+    workspace.settled("seen", 1)
+    no_room = clique("a", 1, room=workspace.namespace)
+    admitted(workspace, podcliqueset("held", no_room, clique("b", 1), group("g", "b", 2)))
+    workspace.reads("pg", "held-0-g-0", ("Scheduled", "False", "WaitingForBaseGang"))
+    with urllib.request.urlopen(f"http://127.0.0.1:{installed.metrics}/metrics", timeout=30) as answer:
+        families = list(text_string_to_metric_families(answer.read().decode()))
+    have: dict[str, list[Mapping[str, str]]] = defaultdict(list)
+    for sample in (sample for family in families for sample in family.samples):
+        have[sample.name].append(sample.labels)
+    objects = chart.render("--set=metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true")
+    rules = [rule for part in one(objects, "PrometheusRule")["spec"]["groups"] for rule in part["rules"]]
+    shown = json.loads(next(obj["data"]["grove.json"] for obj in objects if "grove.json" in obj.get("data", {})))
+    targets = [target for panel in shown["panels"] for target in panel["targets"]]
+    for expression in (query["expr"] for query in (*rules, *targets)):
+        asked = list(chart.asked_for(expression))
+        assert asked, expression
+        for name, labels in asked:
+            values = {key: value for key, value in labels.items() if value and key != "code"}  # no request has failed
+            found = [tags for tags in have[name] if labels.keys() <= tags.keys() and values.items() <= tags.items()]
+            assert found, f"{expression}: no {name} with {labels}, there are {have[name][:3]}"
+
+
 def test_the_same_again_changes_nothing(installed: Installed, operator: OperatorProcess) -> None:
     """As GitOps does it, day and night. What the operator wrote, the webhooks' authority, stays."""
     installed.cluster.wait(lambda: "Showing the webhook certificate" in operator.log, message="there is a certificate")
@@ -257,11 +288,27 @@ def test_the_same_again_changes_nothing(installed: Installed, operator: Operator
             assert all(webhook["clientConfig"].get("caBundle") for webhook in obj["webhooks"])
 
 
+def commit_before(folder: Path) -> Path:
+    """The sources of the commit before this one; of this one where a clone has no other."""
+    git = ("git", "-C", str(ROOT))
+    known = subprocess.run([*git, "rev-parse", "-q", "--verify", "HEAD~1"], capture_output=True, check=False)
+    commit = "HEAD" if known.returncode else "HEAD~1"
+    archive = subprocess.run([*git, "archive", commit, "charts", "crds", "grove"], capture_output=True, check=True)
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
+    return folder
+
+
 def test_an_upgrade_rolls_the_operator_and_no_pod_of_a_set(
-    workspace: Workspace, installed: Installed, operator: OperatorProcess
+    workspace: Workspace, installed: Installed, operator: OperatorProcess, tmp_path: Path
 ) -> None:
-    admitted(workspace, podcliqueset("kept", clique("a", 3)))
-    before = uids(workspace.settled("kept", 3))
+    """From the chart and the operator of the commit before."""
+    sources = commit_before(tmp_path)
+    operator.stop()
+    installed.helm("upgrade", of=sources / "charts" / "grove")
+    first = installed.operator(sources)
+    first.start()
+    admitted(workspace, podcliqueset("kept", clique("a", 3), clique("b", 1), group("g", "b", 2)))
+    before = uids(workspace.settled("kept", 5))
     old = installed.config_map()["metadata"]["name"]
     installed.helm("upgrade", "config.controllers.podClique.concurrentSyncs=7")
     new = installed.config_map()
@@ -270,12 +317,13 @@ def test_an_upgrade_rolls_the_operator_and_no_pod_of_a_set(
     with pytest.raises(ApiStatus):
         workspace.cluster.api("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps/{old}")
     second = installed.operator()
-    operator.stop()
+    mark = len(second.log)
+    first.stop()
     second.start()
     try:
-        workspace.cluster.wait(lambda: "Leading" in second.log, message="the new one leads")
+        workspace.cluster.wait(lambda: "Leading" in second.log[mark:], message="the new one leads")
         workspace.scale("pcs", "kept", 2)
-        assert before < uids(workspace.settled("kept", 6))
+        assert before < uids(workspace.settled("kept", 10))
     finally:
         second.stop()
         operator.start()

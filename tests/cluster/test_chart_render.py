@@ -1,15 +1,19 @@
 """What the chart renders. Names and values are those of the API doc 5.2; needs helm, and no cluster."""
 
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from grove.controllers.config import load
 from tests.cluster.chart import CHART, NAMESPACE, granted, helm, one, render
 
 Object = dict[str, Any]
+
+GOLDEN = Path(__file__).parent / "golden"
 
 NAMES = {
     "ServiceAccount": "grove-operator",
@@ -76,6 +80,42 @@ def test_everything_carries_the_release_and_the_labels_asked_for() -> None:
 
 def test_rendering_is_the_same_every_time() -> None:
     assert with_values(*ALL) == with_values(*ALL)
+
+
+EVERYTHING = (
+    *ALL,
+    "commonLabels.team=ml",
+    "commonAnnotations.owner=me",
+    "podLabels.pod=label",
+    "podAnnotations.pod=annotation",
+    "imagePullSecrets[0].name=key",
+    "nodeSelector.role=infra",
+    "tolerations[0].key=infra",
+    "deployment.env[0].name=HTTPS_PROXY,deployment.env[0].value=http://proxy",
+    "topologySpreadConstraints[0].maxSkew=1",
+    "topologySpreadConstraints[0].topologyKey=topology.kubernetes.io/zone",
+    "topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway",
+    "config.scheduler.profiles[0].name=kai-scheduler,config.scheduler.profiles[1].name=volcano",
+    "config.topologyAwareScheduling.enabled=true",
+    "config.network.autoMNNVLEnabled=true",
+)
+
+
+@pytest.mark.parametrize(("file", "values"), [("chart-plain.yaml", ()), ("chart-everything.yaml", EVERYTHING)])
+def test_the_whole_of_it_is_as_before(file: str, values: tuple[str, ...]) -> None:
+    """What a release has, object by object; GROVE_TEST_WRITE_GOLDEN=1 writes down what it has now.
+
+    Left out is what other tests look at: probes, and the dashboard.
+    """
+    objects = with_values(*values)
+    for obj in objects:
+        obj.get("data", {}).pop("grove.json", None)
+    for key in ("startupProbe", "livenessProbe", "readinessProbe"):
+        pod_of(objects)["containers"][0].pop(key, None)
+    path = GOLDEN / file
+    if os.environ.get("GROVE_TEST_WRITE_GOLDEN"):
+        path.write_text(yaml.safe_dump_all(objects, sort_keys=False, width=120))
+    assert objects == list(yaml.safe_load_all(path.read_text()))
 
 
 def test_the_configuration_is_read_without_a_warning(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cluster.harness import Harness
 from tests.cluster.operators import QUIET, OperatorProcess
-from tests.cluster.workloads import clique, podcliqueset
-from tests.cluster.workspace import Workspace
+from tests.cluster.workloads import clique, group, podcliqueset
+from tests.cluster.workspace import Object, Workspace
 
 
 def free_ports(count: int) -> list[int]:
@@ -85,9 +85,56 @@ def test_a_scrape_shows_what_happens(cluster: Harness, namespace: str, observed:
     assert found["informer_silence_seconds", "pods"] < 120
     assert found["grove_events_total", "PodCreateSuccessful", "Normal"] >= 1
     assert found["process_resident_memory_bytes",] > 2**20
+    assert found["rest_client_rate_limiter_duration_seconds_count",] >= 0
+    assert found["workqueue_longest_running_processor_seconds", "podclique"] >= 0
     assert not [key for key in found if any("m-0-a" in part for part in key)], "no series of single objects"
     workspace.delete("pcs", "m")
     workspace.gone("m")
+
+
+def test_a_scrape_tells_of_gates_breaches_recycled_gangs_and_updates(
+    cluster: Harness, namespace: str, observed: Observed
+) -> None:
+    workspace = Workspace(cluster, namespace, observed.process)
+    cluster.wait(lambda: observed.scrape()["leader_election_master_status", namespace] == 1, message="it leads")
+    room = clique("a", 2, room=namespace)
+    pcs = podcliqueset("m", room, clique("b", 1, 1), group("g", "b", 2, 1), terminationDelay="1s")
+    workspace.create("pcs", pcs)
+
+    def shows(**least: float) -> None:
+        """Wait until samples, by name and labels with two underscores between them, are at least so large."""
+
+        def look() -> bool:
+            found = observed.scrape()
+            seen = {name: found.get(tuple(name.split("__")), 0) for name in least}
+            assert all(seen[name] >= value for name, value in least.items()), f"{seen}"
+            return True
+
+        cluster.wait(look, message=f"the scrape shows {least}")
+
+    shows(grove_gated_pods__WaitingForBaseGang=1, grove_pods__gated=1, grove_pods__unscheduled=2)
+    shows(grove_podgangs__Pending=2)
+    workspace.open_rooms(2)
+    workspace.settled("m", 4)
+    shows(**{f"grove_podgang_duration_seconds_count__{stage}": 2 for stage in ("complete", "scheduled", "ready")})
+    workspace.lose(workspace.clique_pods("m-0-a")[0])
+    shows(
+        grove_min_available_breached__PodClique=1,
+        grove_events_total__PodGangUnhealthy__Warning=1,
+        grove_events_total__PodCliqueSetReplicaDeleteSuccessful__Normal=1,
+    )
+    workspace.restore_rooms()
+    workspace.settled("m", 4)
+
+    def hold(obj: Object) -> None:
+        """Two pods that never get ready: the update stays under way."""
+        obj["spec"]["template"]["cliques"][0]["annotations"] = {"sim.test/ready-delay": "1h"}
+
+    workspace.update("pcs", "m", hold)
+    shows(grove_podcliquesets__updating=1, grove_events_total__UpdateStarted__Normal=1, grove_pods__starting=1)
+    workspace.delete("pcs", "m")
+    workspace.gone("m")
+    workspace.close()
 
 
 def test_probes(cluster: Harness, observed: Observed) -> None:

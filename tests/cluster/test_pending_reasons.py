@@ -1,9 +1,12 @@
 """Why a gang is pending: on its PodGang, on its set, and once as an event (report G14)."""
 
 import time
+from collections.abc import Iterator
+
+import pytest
 
 from tests.cluster.workloads import clique, group, podcliqueset
-from tests.cluster.workspace import Object, Workspace, condition, verdict
+from tests.cluster.workspace import Object, Workspace, condition, gates, verdict
 
 
 def waits(workspace: Workspace, gang: str, reason: str, *words: str) -> str:
@@ -62,6 +65,45 @@ def test_a_gate_of_somebody_else(workspace: Workspace) -> None:
     for pod in workspace.clique_pods("f-0-a"):
         workspace.patch("pod", pod["metadata"]["name"], {"spec": {"schedulingGates": None}})
     workspace.settled("f", 3)
+
+
+@pytest.fixture
+def webhook_gate(workspace: Workspace) -> Iterator[str]:
+    """A gate that admission adds to every pod of the namespace, as Kueue's webhook does."""
+    gate, path = "kueue.x-k8s.io/admission", "/apis/admissionregistration.k8s.io/v1"
+    added = f"Object.spec.schedulingGates{{name: '{gate}'}}"
+    expression = f"[JSONPatch{{op: 'add', path: '/spec/schedulingGates/-', value: {added}}}]"
+    name = f"gates-{workspace.namespace}"
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    constraints = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": workspace.namespace}},
+        "resourceRules": [pods],
+    }
+    mutations = [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}]
+    spec = {"matchConstraints": constraints, "mutations": mutations, "reinvocationPolicy": "Never"}
+    objects = {"mutatingadmissionpolicies": spec, "mutatingadmissionpolicybindings": {"policyName": name}}
+    for plural, body in objects.items():
+        workspace.cluster.api("POST", f"{path}/{plural}", {"metadata": {"name": name}, "spec": body})
+    gated = {"containers": [{"name": "m", "image": "i"}], "schedulingGates": [{"name": "example.com/probe"}]}
+    tried = f"/api/v1/namespaces/{workspace.namespace}/pods?dryRun=All"
+
+    def works() -> bool:
+        made = workspace.cluster.api("POST", tried, {"metadata": {"name": "probe"}, "spec": gated})
+        return gates(made) == ["example.com/probe", gate]
+
+    workspace.wait(works, "pods get the gate")
+    yield gate
+    for plural in objects:
+        workspace.cluster.api("DELETE", f"{path}/{plural}/{name}")
+
+
+def test_a_gate_that_a_webhook_adds(workspace: Workspace, webhook_gate: str) -> None:
+    workspace.create("pcs", podcliqueset("k", clique("a", 2), clique("b", 1)))
+    waits(workspace, "k-0", "SchedulingGated", f"scheduling gate {webhook_gate} holds 2 of k-0-a")
+    assert [gates(pod) for pod in workspace.pods()] == [[webhook_gate]] * 3
+    for pod in workspace.pods():
+        workspace.patch("pod", pod["metadata"]["name"], {"spec": {"schedulingGates": None}})
+    workspace.settled("k", 3)
 
 
 def test_pods_that_a_quota_refuses(workspace: Workspace) -> None:
