@@ -29,6 +29,7 @@ from grove.controllers.routing import Name, ReplicaKey, Router, Wake
 from grove.controllers.scalinggroup import ScalingGroupReconciler
 from grove.controllers.scheduling import Scheduling
 from grove.controllers.startup import Startup
+from grove.controllers.summaries import Summaries
 from grove.controllers.verdicts import Verdicts
 from grove.controllers.world import World
 from grove.runtime import endpoints, health
@@ -74,12 +75,12 @@ class Controllers:
             podclique=lambda key, within: self.podcliques.add_after(key, within),
         )
         startup = Startup(world, actor, wake, config.init_container)
-        verdicts = Verdicts(self.facts)
+        verdicts, summaries = Verdicts(self.facts), Summaries(world)
         replicas = ReplicaReconciler(world, actor, patience, wake, scheduling, startup, verdicts)
         sets = PodCliqueSetReconciler(
-            world, actor, Patience(), replicas, scheduling, verdicts
+            world, actor, Patience(), replicas, scheduling, verdicts, summaries
         )  # one set does not wait for a crowd of cliques
-        groups = ScalingGroupReconciler(world, actor, patience)
+        groups = ScalingGroupReconciler(world, actor, patience, summaries)
         cliques = PodCliqueReconciler(world, actor, patience, scheduling, startup)
         syncs = config.controllers
         self.sets: WorkQueue[Name] = WorkQueue(

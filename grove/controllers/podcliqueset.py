@@ -40,6 +40,7 @@ class PodCliqueSetReconciler:
         replicas: ReplicaReconciler,
         scheduling: Scheduling,
         verdicts: Verdicts,
+        summaries: Summaries,
     ) -> None:
         self._world = world
         self._scheduling = scheduling
@@ -47,7 +48,7 @@ class PodCliqueSetReconciler:
         self._patience = patience
         self._replicas = replicas
         self._verdicts = verdicts
-        self._summaries = Summaries(world)
+        self._summaries = summaries
 
     async def reconcile(self, key: Name) -> Done:
         """Bring the set `key` in line with its spec. Raises PassFailedError when writes failed."""

@@ -1,19 +1,21 @@
 """Reconciles one PodCliqueScalingGroup: the PodCliques of its replicas, then its status."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Sequence
 
 from grove.api.labels import SCALING_GROUP_FINALIZER, EventReason
 from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.controllers.actor import Actor, Outcome, Patience, Reasons, earliest, now_text
 from grove.controllers.routing import Name
+from grove.controllers.summaries import Summaries
 from grove.controllers.world import World
 from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP
-from grove.plan.progress import outdated, replica_of, updating
-from grove.plan.rollout import may_roll, plan_units, unfinished_units
-from grove.plan.scalinggroup import group_of, plan_members, scaling_group_status
+from grove.plan.progress import outdated, replica_of
+from grove.plan.rollout import may_roll
+from grove.plan.scalinggroup import group_of, plan_members, scaling_group_status, surplus_of
 from grove.plan.template import Template
+from grove.plan.units import Unit, plan_units
 from grove.plan.update import differs, without_finalizer
 from grove.runtime.queue import Done
 from grove.runtime.writes import Create, Delete, Patch
@@ -35,11 +37,11 @@ _EVENTS: Reasons = {
 class ScalingGroupReconciler:
     """One pass: give every replica its PodCliques, remove those of replicas that went, say how it stands."""
 
-    def __init__(self, world: World, actor: Actor, patience: Patience) -> None:
+    def __init__(self, world: World, actor: Actor, patience: Patience, summaries: Summaries) -> None:
         self._world = world
         self._actor = actor
         self._patience = patience
-        self._pods = world.pods_by_owner()
+        self._summaries = summaries
 
     async def reconcile(self, key: Name) -> Done:
         """Bring the scaling group `key` in line with its spec. Raises PassFailedError when writes failed."""
@@ -54,8 +56,9 @@ class ScalingGroupReconciler:
         template = self._world.set_of(group)
         if template is None or template.pcs.deleting:
             return Done()
-        writes = plan_members(group, template, self._world.members(group))
-        cost = 2 * (time.thread_time() - start)  # the status looks at the same PodCliques once more
+        units = self._summaries.units(group, template)
+        writes = plan_members(group, template, units, self._surplus(group, units))
+        cost = 2 * (time.thread_time() - start)  # the status looks once more at what is written now
         outcome = await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), writes, _EVENTS)
         if not outcome.failures:
             outcome.add(await self._roll(group, template))
@@ -67,19 +70,19 @@ class ScalingGroupReconciler:
         name, replica = group_of(group, template), replica_of(group)
         if name is None or replica is None or not may_roll(template, replica, self._world.replica_snapshot):
             return Outcome()
-        plan = plan_units(name, group, template, self._world.members(group), self._pods)
+        units = self._summaries.units(group, template)
+        plan = plan_units(name, template, units, self._surplus(group, units))
         outcome = await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), plan.first, _EVENTS)
         if not outcome.failures:
             outcome.add(await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), plan.then, _EVENTS))
         return outcome
 
-    def _unfinished(
-        self, group: PodCliqueScalingGroup, template: Template, members: Mapping[str, PodClique]
-    ) -> Collection[int]:
-        name = group_of(group, template)
-        if name is None or not updating(group, template):
+    def _surplus(self, group: PodCliqueScalingGroup, units: Sequence[Unit]) -> Sequence[PodClique]:
+        """PodCliques that belong to no unit. They are looked for only when there are more than the units have."""
+        members = self._world.members(group)
+        if len(members) == sum(len(unit.podcliques) for unit in units):
             return ()
-        return unfinished_units(name, group, template, members, self._pods)
+        return surplus_of(units, members.values())
 
     async def _write_status(
         self, group: PodCliqueScalingGroup | None, template: Template, outcome: Outcome
@@ -90,9 +93,8 @@ class ScalingGroupReconciler:
         key = ("group", (group.namespace, group.name))
         live = group.wire.get("status") or {}
         now = now_text()
-        members, errors = self._world.members(group), outcome.last_errors(live, now)
-        unfinished = self._unfinished(group, template, members)
-        status = scaling_group_status(group, template, members, errors, now, unfinished)
+        units, errors = self._summaries.units(group, template), outcome.last_errors(live, now)
+        status = scaling_group_status(group, template, units, errors, now)
         if not differs(live, status):
             self._patience.settle(key)
             return None

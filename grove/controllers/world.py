@@ -297,9 +297,9 @@ class World:
             pods=self.pods_by_owner(),
         )
 
-    def members(self, scaling_group: PodCliqueScalingGroup) -> dict[str, PodClique]:
-        """The PodCliques a scaling group owns, by name."""
-        return {obj.name: obj for obj in self.podcliques.by_index("owner", scaling_group.uid)}
+    def members(self, scaling_group: PodCliqueScalingGroup) -> Mapping[str, PodClique]:
+        """The PodCliques a scaling group owns, by name, as they are when it is asked."""
+        return _Owned(self.podcliques, scaling_group.namespace, {scaling_group.uid}, lambda obj: obj)
 
     def set_of(self, child: PodClique | PodCliqueScalingGroup) -> Template | None:
         """The set a child belongs to by its label, if the set or one of its scaling groups owns it."""
@@ -347,7 +347,7 @@ class _Owned(Mapping[str, V], Generic[S, V]):
         return iter([obj.name for owner in self._owners for obj in self._store.by_index("owner", owner)])
 
     def __len__(self) -> int:
-        return sum(len(self._store.by_index("owner", owner)) for owner in self._owners)
+        return sum(self._store.count("owner", owner) for owner in self._owners)
 
 
 class _PodsByOwner(Mapping[str, list[PodView]]):

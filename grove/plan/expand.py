@@ -14,7 +14,7 @@ from grove.plan.pods import plan_pods
 from grove.plan.ranks import rank_offset
 from grove.plan.release import Readiness, lacking_parents, waiting_for
 from grove.plan.replica import ReplicaSnapshot, plan_children, plan_gangs, view_of
-from grove.plan.scalinggroup import plan_members
+from grove.plan.scalinggroup import look_at_all, plan_members
 from grove.plan.template import Template
 from grove.runtime.resources import ResourceType
 from grove.runtime.writes import Create, Write
@@ -55,7 +55,7 @@ def _replica(template: Template, index: int) -> Replica:
     groups = {obj["metadata"]["name"]: PodCliqueScalingGroup.from_wire(obj) for obj in made[PODCLIQUESCALINGGROUP]}
     podcliques = list(made[PODCLIQUE])
     for group in groups.values():
-        podcliques += _created(plan_members(group, template, {}))[PODCLIQUE]
+        podcliques += _created(plan_members(group, template, look_at_all(group, template, {}, {}), ()))[PODCLIQUE]
     live = {obj["metadata"]["name"]: _with_uid(obj) for obj in podcliques}
     readiness = Readiness(template, index, view_of(template, index, ReplicaSnapshot(live, groups)))
     pods = [pod for pclq in live.values() for pod in _pods(pclq, template, readiness)]

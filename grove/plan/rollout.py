@@ -7,6 +7,7 @@ pod of the template that is ready has arrived. What is down anyway, on its way o
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from grove.api import labels, names
@@ -107,11 +108,11 @@ class Part:
         return max((standing.latest for unit in self.units for standing in unit), default=0.0)
 
 
-def stand(podclique: PodClique | None, pods: Iterable[PodView], template: Template) -> Standing:
-    """Look at a PodClique and its pods; None stands for one that does not exist."""
+def stand(podclique: PodClique | None, pods: Mapping[str, Iterable[PodView]], template: Template) -> Standing:
+    """Look at a PodClique and its pods, given by uid of the owner; None stands for one that does not exist."""
     if podclique is None:
         return Standing(told=False, wanted=1, minimum=1)
-    active = tuple(pod for pod in pods if pod.active)
+    active = tuple(pod for pod in pods.get(podclique.uid, ()) if pod.active)
     return Standing(
         told=not podclique.deleting and runs(podclique, template),
         wanted=wanted_pods(podclique),
@@ -131,17 +132,22 @@ def parts(template: Template, replica: int, snapshot: Snapshot) -> Iterator[Part
     podcliques, pods = snapshot.podcliques, snapshot.pods
     for clique in template.standalone:
         name = names.podclique_name(template.name, replica, clique.name)
-        yield Part(name, ((_stand(podcliques.get(name), pods, template),),), 1, clique.rolling_update)
+        yield Part(name, ((stand(podcliques.get(name), pods, template),),), 1, clique.rolling_update)
     for group in template.groups.values():
         name = names.scaling_group_name(template.name, replica, group.name)
         live = snapshot.scaling_groups.get(name)
+        members = [clique.name for clique in template.members(group.name)]
         if live is None:
-            missing = tuple(stand(None, (), template) for _ in template.members(group.name))
+            missing = tuple(stand(None, pods, template) for _ in members)
             yield Part(
                 name, (missing,) * group.replicas, min(group.min_available, group.replicas), group.rolling_update
             )
         else:
-            units = tuple(_units(group.name, live, template, podcliques, pods))
+            called = partial(names.scaling_group_podclique_name, name)
+            units = tuple(
+                tuple(stand(podcliques.get(called(index, clique)), pods, template) for clique in members)
+                for index in range(live.spec.replicas)
+            )
             yield Part(name, units, min(group.min_available, len(units)), group.rolling_update, group=True)
 
 
@@ -253,104 +259,10 @@ def stale_pods_to_go(podclique: PodClique, pods: Collection[PodView], elsewhere:
     return [pod for pod in stale if not pod.ready] + ready[: max(free, 0)]
 
 
-@dataclass(frozen=True, slots=True)
-class UnitPlan:
-    """The pods of scaling-group replicas that are replaced now.
-
-    `first` are those whose own template is the same. They go before the stale ones do, so that a replica of which some
-    pods are left after a crash still shows that it is to be replaced; a label tells them from those that came since.
-    """
-
-    first: tuple[Delete, ...] = ()
-    then: tuple[Delete, ...] = ()
-
-
-def plan_units(
-    group: str,
-    scaling_group: PodCliqueScalingGroup,
-    template: Template,
-    live: Mapping[str, PodClique],
-    pods: Mapping[str, Iterable[PodView]],
-) -> UnitPlan:
-    """Replace the replicas of a scaling group that have stale pods, each as a whole, within the budget.
-
-    `live` holds the PodCliques the group owns, by name, `pods` those of each by uid. A replica that does not serve goes
-    at once; of the others, lowest first, as many as the budget leaves. Down is a replica that does not serve or, once
-    it is current, is not ready whole; and one that was scaled in, until it is gone.
-    """
-    replicas = scaling_group.spec.replicas
-    units = _units(group, scaling_group, template, live, pods)
-    members = template.members(group)
-    wanted = {_member(scaling_group, index, clique.name) for index in range(replicas) for clique in members}
-    leaving = {one.labels.get(labels.SCALING_GROUP_REPLICA_INDEX) for name, one in live.items() if name not in wanted}
-    down = {index for index, unit in enumerate(units) if not _up(unit)}
-    free = max_unavailable(template.groups[group].rolling_update, replicas) - len(down) - len(leaving)
-    stale = [
-        index
-        for index, unit in enumerate(units)
-        if any(standing.stale for standing in unit) and all(standing.told for standing in unit)
-    ]
-    going = [index for index in stale if index in down]
-    going += [index for index in stale if index not in down][: max(free, 0)]
-    hashes = template.group_template_hashes
-    pairs = [(clique, standing) for index in going for clique, standing in zip(members, units[index], strict=True)]
-    return UnitPlan(
-        first=tuple(
-            delete(pod)
-            for clique, standing in pairs
-            for pod in standing.pods
-            if pod not in standing.stale and pod.group_template_hash != hashes[clique.name]
-        ),
-        then=tuple(delete(pod) for _, standing in pairs for pod in standing.stale),
-    )
-
-
-def unfinished_units(
-    group: str,
-    scaling_group: PodCliqueScalingGroup,
-    template: Template,
-    live: Mapping[str, PodClique],
-    pods: Mapping[str, Iterable[PodView]],
-) -> set[int]:
-    """Replicas of a scaling group that have not arrived; arguments as in `plan_units`."""
-    units = _units(group, scaling_group, template, live, pods)
-    return {index for index, unit in enumerate(units) if not all(standing.done for standing in unit)}
-
-
-def _units(
-    group: str,
-    scaling_group: PodCliqueScalingGroup,
-    template: Template,
-    live: Mapping[str, PodClique],
-    pods: Mapping[str, Iterable[PodView]],
-) -> list[tuple[Standing, ...]]:
-    return [
-        tuple(
-            _stand(live.get(_member(scaling_group, index, clique.name)), pods, template)
-            for clique in template.members(group)
-        )
-        for index in range(scaling_group.spec.replicas)
-    ]
-
-
-def _member(scaling_group: PodCliqueScalingGroup, index: int, clique: str) -> str:
-    return names.scaling_group_podclique_name(scaling_group.name, index, clique)
-
-
 def delete(pod: PodView) -> Delete:
     """The deletion of a pod that is replaced by one of the template."""
     return Delete(POD, pod.namespace, pod.name, pod.uid, UPDATED)
 
 
-def _up(unit: Collection[Standing]) -> bool:
-    if any(standing.stale for standing in unit):
-        return all(standing.serves for standing in unit)
-    return all(standing.done for standing in unit)
-
-
 def _any_scheduled(seen: Iterable[Part]) -> bool:
     return any(pod.scheduled for part in seen for unit in part.units for standing in unit for pod in standing.pods)
-
-
-def _stand(podclique: PodClique | None, pods: Mapping[str, Iterable[PodView]], template: Template) -> Standing:
-    return stand(podclique, pods.get(podclique.uid, ()) if podclique is not None else (), template)

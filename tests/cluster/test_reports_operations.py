@@ -15,7 +15,7 @@ from grove.plan.podclique import podclique_status
 from grove.plan.podcliqueset import plan_removals, podcliqueset_status
 from grove.plan.pods import plan_pods
 from grove.plan.replica import plan_children, plan_gangs
-from grove.plan.scalinggroup import plan_members, scaling_group_status
+from grove.plan.scalinggroup import look_at_all, plan_members, scaling_group_status, surplus_of
 from grove.plan.summary import summarise
 from tests.cluster.harness import Harness
 from tests.cluster.operators import OperatorProcess
@@ -133,8 +133,10 @@ def passes(world: World) -> None:
     assert plan_children(template, 0, world.replica_snapshot(template, 0)) == ()
     gangs = plan_gangs(template, 0, world.replica_snapshot(template, 0), hurry=lambda _: True, now="")
     assert gangs.keys() == {"w7-0", "w7-0-g-0"}
-    assert plan_members(scaling_group, template, world.members(scaling_group)) == ()
-    assert scaling_group_status(scaling_group, template, world.members(scaling_group), [], "")["replicas"] == 2
+    members = world.members(scaling_group)
+    units = look_at_all(scaling_group, template, members, world.pods_by_owner())
+    assert plan_members(scaling_group, template, units, surplus_of(units, members.values())) == ()
+    assert scaling_group_status(scaling_group, template, units, [], "")["replicas"] == 2
     pods = world.pods.by_index("owner", pclq.uid)
     assert plan_pods(pclq, pods, last_occupants={}, rank_offset=None, now=0.0).writes == ()
     assert podclique_status(pclq, pods, world.set_of(pclq), [], "")["replicas"] == 2

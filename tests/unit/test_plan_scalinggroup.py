@@ -7,8 +7,16 @@ import pytest
 
 from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
-from grove.plan.scalinggroup import group_of, plan_members, scaling_group_status, set_replica
-from grove.runtime.writes import Create, Delete, Patch
+from grove.plan.scalinggroup import (
+    group_of,
+    look_at_all,
+    plan_members,
+    scaling_group_status,
+    set_replica,
+    surplus_of,
+)
+from grove.plan.template import Template
+from grove.runtime.writes import Create, Delete, Patch, Write
 from tests.fake_api.objects import merge_patch
 from tests.unit.support import NOW, Object, Paper, clique, group, pod_set, template
 
@@ -29,24 +37,30 @@ def names(*indices: int) -> set[str]:
 # Its PodCliques
 
 
+def planned(live: PodCliqueScalingGroup, tpl: Template, podcliques: Mapping[str, PodClique]) -> tuple[Write, ...]:
+    """The writes for a group that owns such PodCliques, by name."""
+    units = look_at_all(live, tpl, podcliques, {})
+    return plan_members(live, tpl, units, surplus_of(units, podcliques.values()))
+
+
 def test_missing_podcliques_are_created() -> None:
     made = paper()
-    writes = plan_members(the_group(made), made.template, {})
+    writes = planned(the_group(made), made.template, {})
     assert all(isinstance(write, Create) for write in writes)
     assert {write.name for write in writes} == names(0, 1, 2)
     some = {name: live for name, live in made.podcliques.items() if name != "web-0-g-1-b"}
-    assert [write.name for write in plan_members(the_group(made), made.template, some)] == ["web-0-g-1-b"]
+    assert [write.name for write in planned(the_group(made), made.template, some)] == ["web-0-g-1-b"]
 
 
 def test_nothing_to_do() -> None:
     made = paper()
-    assert plan_members(the_group(made), made.template, made.podcliques) == ()
+    assert planned(the_group(made), made.template, made.podcliques) == ()
 
 
 @pytest.mark.parametrize(("live", "gone"), [(2, {2}), (0, {0, 1, 2})])
 def test_scale_in_takes_the_highest_indices(live: int, gone: set[int]) -> None:
     made = paper()
-    writes = plan_members(the_group(made, spec={"replicas": live}), made.template, made.podcliques)
+    writes = planned(the_group(made, spec={"replicas": live}), made.template, made.podcliques)
     assert all(isinstance(write, Delete) for write in writes)
     assert {(write.name, write.uid) for write in writes if isinstance(write, Delete)} == {
         (name, f"uid-{name}") for name in names(*gone)
@@ -55,7 +69,7 @@ def test_scale_in_takes_the_highest_indices(live: int, gone: set[int]) -> None:
 
 def test_scale_out_makes_gangs_of_their_own() -> None:
     made = paper()
-    writes = plan_members(the_group(made, spec={"replicas": 4}), made.template, made.podcliques)
+    writes = planned(the_group(made, spec={"replicas": 4}), made.template, made.podcliques)
     bodies = [write.body for write in writes if isinstance(write, Create)]
     assert {body["metadata"]["name"] for body in bodies} == names(3)
     assert {body["metadata"]["labels"]["grove.io/podgang"] for body in bodies} == {"web-0-g-1"}
@@ -67,7 +81,7 @@ def test_strays_are_removed_and_those_on_their_way_left() -> None:
     for name, deletion in (("web-0-g-9-a", None), ("web-0-g-8-a", NOW), ("web-0-g-0-x", None)):
         change = {"metadata": {"name": name, "uid": f"uid-{name}", "deletionTimestamp": deletion}}
         live[name] = PodClique.from_wire(merge_patch(live["web-0-g-0-a"].wire, change))
-    writes = plan_members(the_group(made), made.template, live)
+    writes = planned(the_group(made), made.template, live)
     assert {write.name for write in writes if isinstance(write, Delete)} == {"web-0-g-9-a", "web-0-g-0-x"}
     assert len(writes) == 2
 
@@ -77,7 +91,7 @@ def test_a_new_template_reaches_all_replicas() -> None:
     newer = template(
         pod_set(clique("a", 2), clique("b", 1, image="example.com/new"), groups=[group("g", ["a", "b"], 3, 2)])
     )
-    writes = plan_members(the_group(made), newer, made.podcliques)
+    writes = planned(the_group(made), newer, made.podcliques)
     assert {write.name for write in writes if isinstance(write, Patch)} == {f"web-0-g-{index}-b" for index in range(3)}
     assert len(writes) == 3
 
@@ -95,7 +109,7 @@ def test_a_group_without_a_place_is_left_alone(case: str) -> None:
         change = {"metadata": {"name": "web-3-g", "labels": {"grove.io/podcliqueset-replica-index": "3"}}}
     else:
         change = {"metadata": {"labels": {"grove.io/podcliqueset-replica-index": None}}}
-    assert plan_members(the_group(made, **change), tpl, made.podcliques) == ()
+    assert planned(the_group(made, **change), tpl, made.podcliques) == ()
 
 
 def test_groups_are_told_apart_by_the_whole_name() -> None:
@@ -132,6 +146,11 @@ def member(made: Paper, name: str, state: str) -> PodClique:
     return PodClique.from_wire(merge_patch(made.podcliques[name].wire, {"metadata": metadata, "status": status}))
 
 
+def shown(live: PodCliqueScalingGroup, tpl: Template, podcliques: Mapping[str, PodClique]) -> Object:
+    """The status of a group that owns such PodCliques, by name."""
+    return scaling_group_status(live, tpl, look_at_all(live, tpl, podcliques, {}), [], NOW)
+
+
 def status_of(replicas: int, minimum: int, states: Mapping[str, str], **changes: Any) -> Object:
     """Status of a group whose PodCliques are good but for those in `states` (by index and clique, e.g. 0-a)."""
     made = paper(replicas, minimum)
@@ -140,7 +159,7 @@ def status_of(replicas: int, minimum: int, states: Mapping[str, str], **changes:
         for name in names(*range(replicas))
         if states.get(name.removeprefix("web-0-g-")) != "missing"
     }
-    return scaling_group_status(the_group(made, **changes), made.template, live, [], NOW)
+    return shown(the_group(made, **changes), made.template, live)
 
 
 def breach(status: Object) -> tuple[str, str]:
@@ -216,7 +235,7 @@ def test_idle_members_count_as_there() -> None:
     change = {"spec": {"replicas": 0}, "status": {"readyReplicas": 0, "updatedReplicas": 0}}
     live = {name: member(made, name, "good") for name in names(0)}
     live["web-0-g-0-b"] = PodClique.from_wire(merge_patch(live["web-0-g-0-b"].wire, change))
-    status = scaling_group_status(the_group(made), made.template, live, [], NOW)
+    status = shown(the_group(made), made.template, live)
     assert [status[key] for key in ("scheduledReplicas", "availableReplicas", "updatedReplicas")] == [1, 1, 1]
 
 
@@ -240,5 +259,5 @@ def test_conditions_of_others_stay() -> None:
 
 def test_a_group_that_the_template_has_no_more_says_little() -> None:
     made = paper(1, 1)
-    status = scaling_group_status(the_group(made), None, {}, [], NOW)
+    status = shown(the_group(made), template(pod_set(clique("a", 2), clique("b", 1))), made.podcliques)
     assert sorted(status) == ["lastErrors", "observedGeneration", "replicas", "selector"]
