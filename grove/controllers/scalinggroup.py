@@ -56,8 +56,7 @@ class ScalingGroupReconciler:
         template = self._world.set_of(group)
         if template is None or template.pcs.deleting:
             return Done()
-        units = self._summaries.units(group, template)
-        writes = plan_members(group, template, units, self._surplus(group, units))
+        writes = plan_members(group, template, *self._look(group, template))
         cost = 2 * (time.thread_time() - start)  # the status looks once more at what is written now
         outcome = await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), writes, _EVENTS)
         if not outcome.failures:
@@ -70,19 +69,17 @@ class ScalingGroupReconciler:
         name, replica = group_of(group, template), replica_of(group)
         if name is None or replica is None or not may_roll(template, replica, self._world.replica_snapshot):
             return Outcome()
-        units = self._summaries.units(group, template)
-        plan = plan_units(name, template, units, self._surplus(group, units))
+        plan = plan_units(name, template, *self._look(group, template))
         outcome = await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), plan.first, _EVENTS)
         if not outcome.failures:
             outcome.add(await self._actor.act((PODCLIQUESCALINGGROUP, group.wire), plan.then, _EVENTS))
         return outcome
 
-    def _surplus(self, group: PodCliqueScalingGroup, units: Sequence[Unit]) -> Sequence[PodClique]:
-        """PodCliques that belong to no unit. They are looked for only when there are more than the units have."""
-        members = self._world.members(group)
-        if len(members) == sum(len(unit.podcliques) for unit in units):
-            return ()
-        return surplus_of(units, members.values())
+    def _look(self, group: PodCliqueScalingGroup, template: Template) -> tuple[Sequence[Unit], Sequence[PodClique]]:
+        """The replicas, and the PodCliques of none, looked for only when there are more than the replicas have."""
+        units, owned = self._summaries.units(group, template), self._world.members(group)
+        more = len(owned) > sum(len(unit.podcliques) for unit in units)
+        return units, surplus_of(units, owned.values()) if more else ()
 
     async def _write_status(
         self, group: PodCliqueScalingGroup | None, template: Template, outcome: Outcome

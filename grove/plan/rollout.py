@@ -7,7 +7,7 @@ pod of the template that is ready has arrived. What is down anyway, on its way o
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain
 from typing import Protocol
 
 from grove.api import labels, names
@@ -127,6 +127,19 @@ def is_stale(pod: PodView, podclique: PodClique) -> bool:
     return translated(podclique, pod.template_hash) != podclique.labels.get(labels.POD_TEMPLATE_HASH, "")
 
 
+def unit_podcliques(
+    group: str, live: PodCliqueScalingGroup, template: Template, podcliques: Mapping[str, PodClique]
+) -> Iterator[tuple[PodClique | None, ...]]:
+    """The PodCliques of each replica of a scaling group; None stands for one that does not exist.
+
+    `group` is the template's name of the scaling group, `podcliques` holds what exists by name.
+    """
+    cliques = [clique.name for clique in template.members(group)]
+    for index in range(live.spec.replicas):
+        called = (names.scaling_group_podclique_name(live.name, index, clique) for clique in cliques)
+        yield tuple(podcliques.get(name) for name in called)
+
+
 def parts(template: Template, replica: int, snapshot: Snapshot) -> Iterator[Part]:
     """The cliques and scaling groups of a set replica, in the order of the template."""
     podcliques, pods = snapshot.podcliques, snapshot.pods
@@ -136,18 +149,14 @@ def parts(template: Template, replica: int, snapshot: Snapshot) -> Iterator[Part
     for group in template.groups.values():
         name = names.scaling_group_name(template.name, replica, group.name)
         live = snapshot.scaling_groups.get(name)
-        members = [clique.name for clique in template.members(group.name)]
         if live is None:
-            missing = tuple(stand(None, pods, template) for _ in members)
+            missing = tuple(stand(None, pods, template) for _ in template.members(group.name))
             yield Part(
                 name, (missing,) * group.replicas, min(group.min_available, group.replicas), group.rolling_update
             )
         else:
-            called = partial(names.scaling_group_podclique_name, name)
-            units = tuple(
-                tuple(stand(podcliques.get(called(index, clique)), pods, template) for clique in members)
-                for index in range(live.spec.replicas)
-            )
+            found = unit_podcliques(group.name, live, template, podcliques)
+            units = tuple(tuple(stand(one, pods, template) for one in unit) for unit in found)
             yield Part(name, units, min(group.min_available, len(units)), group.rolling_update, group=True)
 
 
@@ -174,11 +183,12 @@ class ReplicaStanding:
 def replica_standing(template: Template, replica: int, snapshot: Snapshot) -> ReplicaStanding:
     """Look at the pods of a set replica."""
     seen = list(parts(template, replica, snapshot))
+    standings = [standing for part in seen for unit in part.units for standing in unit]
     return ReplicaStanding(
         arrived=all(part.done for part in seen),
-        scheduled=_any_scheduled(seen),
+        scheduled=any(pod.scheduled for one in standings for pod in one.pods),
         serves=all(part.serves for part in seen),
-        stale=any(standing.stale for part in seen for unit in part.units for standing in unit),
+        stale=any(one.stale for one in standings),
         ran=any(was_scheduled(one) for one in snapshot.podcliques.values() if replica_of(one) == replica),
     )
 
@@ -222,7 +232,7 @@ def may_roll(template: Template, replica: int, snapshot: Callable[[Template, int
         return False
     if replica == current_replica(template):
         return True
-    return not _any_scheduled(parts(template, replica, snapshot(template, replica)))
+    return not _any_scheduled(template, replica, snapshot(template, replica))
 
 
 def roll_limit(podclique: PodClique, template: Template, snapshot: Callable[[Template, int], Snapshot]) -> int | None:
@@ -264,5 +274,16 @@ def delete(pod: PodView) -> Delete:
     return Delete(POD, pod.namespace, pod.name, pod.uid, UPDATED)
 
 
-def _any_scheduled(seen: Iterable[Part]) -> bool:
-    return any(pod.scheduled for part in seen for unit in part.units for standing in unit for pod in standing.pods)
+def _any_scheduled(template: Template, replica: int, snapshot: Snapshot) -> bool:
+    """Whether some pod of a set replica has a node. Of a replica that runs no more than the first pod is looked at."""
+
+    def podcliques() -> Iterator[PodClique | None]:
+        for clique in template.standalone:
+            yield snapshot.podcliques.get(names.podclique_name(template.name, replica, clique.name))
+        for group in template.groups:
+            live = snapshot.scaling_groups.get(names.scaling_group_name(template.name, replica, group))
+            if live is not None:
+                yield from chain.from_iterable(unit_podcliques(group, live, template, snapshot.podcliques))
+
+    found = (podclique for podclique in podcliques() if podclique is not None)
+    return any(pod.active and pod.scheduled for podclique in found for pod in snapshot.pods.get(podclique.uid, ()))

@@ -4,6 +4,7 @@ objects, so that a set of hundreds of replicas, of which one is at work, need no
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 from grove.api import names
@@ -15,7 +16,7 @@ from grove.plan.gangs import ReplicaView, expected_gangs, live_group_replicas
 from grove.plan.kinds import AUTOSCALER, PODCLIQUE, PODCLIQUESCALINGGROUP, PODGANG, SERVICE
 from grove.plan.podclique import is_available, is_updated, runs
 from grove.plan.progress import outdated
-from grove.plan.rollout import ReplicaStanding, Snapshot, replica_standing
+from grove.plan.rollout import ReplicaStanding, Snapshot, replica_standing, unit_podcliques
 from grove.plan.template import Template
 from grove.runtime.resources import ResourceType
 
@@ -89,7 +90,8 @@ def summarise(template: Template, replica: int, snapshot: Children) -> ReplicaSu
     for group in template.groups:
         name = names.scaling_group_name(template.name, replica, group)
         scaling_group = snapshot.scaling_groups.get(name)
-        members = [] if scaling_group is None else list(_members(template, group, scaling_group, snapshot))
+        units = () if scaling_group is None else unit_podcliques(group, scaling_group, template, snapshot.podcliques)
+        members = list(chain.from_iterable(units))
         told = told and scaling_group is not None and not outdated(scaling_group, template)
         told = told and all(one is not None and runs(one, template) for one in members)
         available = available and _group_available(scaling_group)
@@ -142,14 +144,6 @@ def _gang(podgang: PodGang) -> GangSummary:
     phase = podgang.status.phase
     shown = phase if phase in _PHASES else PodGangPhase.PENDING.value
     return GangSummary(podgang.name, shown, (podgang.wire.get("status") or {}).get("conditions") or None)
-
-
-def _members(
-    template: Template, group: str, scaling_group: PodCliqueScalingGroup, snapshot: Children
-) -> Iterator[PodClique | None]:
-    for index in range(scaling_group.spec.replicas):
-        for clique in template.members(group):
-            yield snapshot.podcliques.get(names.scaling_group_podclique_name(scaling_group.name, index, clique.name))
 
 
 def _has_stale_pods(podclique: PodClique | None) -> bool:

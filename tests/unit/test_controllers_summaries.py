@@ -1,18 +1,23 @@
 """What passes over a set and a scaling group look at: only what changed, and never a picture of before."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+import pytest
+
 from grove.controllers import summaries
 from grove.controllers.summaries import Known
 from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP
+from grove.plan.observed import PodView
+from grove.plan.replica import ReplicaSnapshot
+from grove.plan.rollout import may_roll
 from tests.fake_api.store import Change
 from tests.unit.harness import Cluster, in_cluster
 from tests.unit.rollouts import GROUP_REPLICA, Rollout, changed, updating, workload
-from tests.unit.support import Object, clique, group, pod_set
+from tests.unit.support import NOW, Object, Paper, clique, group, pod_set, template
 
 UNITS = 12
 
@@ -69,6 +74,27 @@ async def test_of_a_set_the_replica_whose_pod_changed_is_looked_at(cluster: Clus
     with looks() as seen:
         await flip(cluster, "web-4-a")
     assert set(seen["summarise"]) == {4}
+
+
+@pytest.mark.parametrize("node", ["", "n"])
+def test_of_a_replica_that_waits_for_its_turn_the_first_pod_on_a_node_is_looked_for(node: str) -> None:
+    obj = grouped(UNITS)
+    obj["status"] = {
+        "currentGenerationHash": template(obj).generation_hash,
+        "updateProgress": {"updateStartedAt": NOW, "currentlyUpdating": [{"replicaIndex": 1}]},
+    }
+    paper = Paper.of({**obj, "spec": {**obj["spec"], "replicas": 2}})
+    paper.fill(node=node)
+    seen: list[str] = []
+
+    class Pods(dict[str, Iterable[PodView]]):
+        def get(self, uid: str, default: Any = None) -> Any:
+            seen.append(uid)
+            return super().get(uid, default)
+
+    found = ReplicaSnapshot(paper.podcliques, paper.scaling_groups, pods=Pods(paper.pods))
+    assert may_roll(paper.template, 0, lambda *_: found) is not bool(node), "what never ran is mended at once"
+    assert len(seen) == (1 if node else 2 * UNITS)
 
 
 @in_cluster
