@@ -8,14 +8,21 @@ from typing import Any, Final
 
 HIDDEN: Final = "<redacted>"
 
-_SENSITIVE: Final = r"[\w.-]*(?:token|secret|passwd|password|api[_-]?key|access[_-]?key|credential)[\w.-]*"
-_NAME: Final = re.compile(_SENSITIVE, re.IGNORECASE)
-_FLAG: Final = re.compile(rf"--?{_SENSITIVE}", re.IGNORECASE)
+_WORD: Final = r"(?:token|secret|passwd|password|api[_-]?key|access[_-]?key|credential)[\w.-]{0,32}"
+_NAME: Final = re.compile(rf"[\w.-]*{_WORD}", re.IGNORECASE)
+_FLAG: Final = re.compile(rf"--?{_NAME.pattern}", re.IGNORECASE)
+_IS: Final = rf"{_WORD}\\{{0,8}}[\"']?\s{{0,8}}[=:]\s{{0,8}}"
+"""A name and what stands between it and its value; in JSON within JSON quotes are escaped."""
 _RULES: Final = (
-    (re.compile(rf"({_SENSITIVE}[\"']?\s*[=:]\s*[\"']?)[^\s\"',;&]+", re.IGNORECASE), rf"\g<1>{HIDDEN}"),
-    (re.compile(r"(\bbearer\s+)[^\s\"',;]+", re.IGNORECASE), rf"\g<1>{HIDDEN}"),
+    (re.compile(rf"({_IS}(\\{{0,8}}[\"']))(?:(?!\2).)+", re.IGNORECASE), rf"\g<1>{HIDDEN}"),
+    (re.compile(rf"({_IS})(?!\\)[^\s\"',;&]+", re.IGNORECASE), rf"\g<1>{HIDDEN}"),
+    (re.compile(r"(\b(?:bearer|basic)\s)[^\s\"',;\\]{8,}", re.IGNORECASE), rf"\g<1>{HIDDEN}"),
+    (re.compile(r"(?<![\w.-])eyJ[\w-]+\.eyJ[\w-]+\.[\w-]*"), HIDDEN),
     (re.compile(r"(://)[^/\s@\"']+@"), rf"\g<1>{HIDDEN}@"),
 )
+"""Named values with quotes and without, HTTP's Authorization, JSON Web Tokens, users in URLs. From no place of a line
+does a rule look far: lines may be very long.
+"""
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _OURS: Final = "GROVE_"
 

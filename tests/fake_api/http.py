@@ -15,6 +15,7 @@ from aiohttp import web
 from grove.runtime.client import Client
 from grove.runtime.resources import ResourceType
 from tests.fake_api.faults import Faults, Request, seconds
+from tests.fake_api.logs import Logs
 from tests.fake_api.objects import ApiStatus, Object, Selector, field_selector, json_patch, label_selector, merge_patch
 from tests.fake_api.store import Change, Scale, Storage
 from tests.fake_api.wire import ConnectionLostError, Reply, Session, Watch
@@ -28,11 +29,13 @@ class FakeApi(Storage):
     ``client()`` speaks to it without sockets, ``listen()`` puts it on a loopback port. ``faults`` make it fail;
     ``requests`` holds every request that came in over HTTP. The methods of Storage act at once, beside HTTP and
     faults: use them as the user, the kubelet or another controller. ``token``, when set, is demanded as bearer token.
+    ``logs`` are what containers wrote.
     """
 
     def __init__(self, resources: Iterable[ResourceType] = ()) -> None:
         super().__init__(resources)
         self.faults = Faults()
+        self.logs = Logs()
         self.requests: list[Request] = []
         self.token: str | None = None
         self.watches: list[Watch] = []
@@ -143,6 +146,8 @@ class FakeApi(Storage):
         namespace, name = request.namespace, request.name
         if request.subresource == "scale":
             return self._scale(request, resource, content_type, body)
+        if request.subresource == "log":
+            return Reply(200, self.logs.read(orjson.loads(self.raw(resource, namespace, name)), query))
         match request.verb:
             case "get":
                 return Reply(200, self.raw(resource, namespace, name))

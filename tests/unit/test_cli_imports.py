@@ -6,8 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from grove.plan.kinds import PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
-from tests.fake_api import FakeApi
+from tests.unit.commands import serving, store
 from tests.unit.support import clique, pod_set
 
 ROOT = Path(__file__).parents[2]
@@ -47,18 +46,10 @@ async def test_a_plan_needs_no_client() -> None:
 
 
 async def test_what_asks_a_cluster_needs_no_kopf(tmp_path: Path) -> None:
-    api = FakeApi((PODCLIQUESET, PODCLIQUESCALINGGROUP, PODCLIQUE, PODGANG))
-    api.create(PODCLIQUESET, pod_set(clique("a", 2)))
-    file = tmp_path / "kubeconfig"
-    sample = tmp_path / "web.yaml"
+    file, sample = tmp_path / "kubeconfig", tmp_path / "web.yaml"
     sample.write_text(yaml.safe_dump(pod_set(clique("a", 3))))
-    async with api.listen() as server:
-        config = {
-            "current-context": "c",
-            "contexts": [{"name": "c", "context": {"cluster": "k"}}],
-            "clusters": [{"name": "k", "cluster": {"server": server}}],
-        }
-        file.write_text(yaml.safe_dump(config))
+    async with serving(file) as api:
+        store(api)
         for line in (
             "tree web",
             "status web",

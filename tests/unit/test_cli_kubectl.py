@@ -2,28 +2,22 @@
 
 import asyncio
 import json
-import tarfile
 import tomllib
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
 
-from grove.cli import kubectl, main
+from grove.cli import kubectl
 from grove.cli.kube import Connection, follow
-from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
-from grove.runtime.resources import ResourceType
+from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESET
 from tests.fake_api import FakeApi
-from tests.unit.support import Object, Paper, clique, pod_set, pod_wire
+from tests.unit.commands import READY, SERVED, grove, serving, set_status, store
+from tests.unit.support import clique, pod_set
 
 ROOT = Path(__file__).parents[2]
-SERVED = (PODCLIQUESCALINGGROUP, PODCLIQUE, PODGANG)
-SET = pod_set(clique("a", 2))
-READY = {"replicas": 1, "availableReplicas": 1, "updatedReplicas": 1, "observedGeneration": 1}
 
 
 @pytest.fixture
@@ -31,61 +25,6 @@ def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A kubeconfig without a server; `serving` fills it in. $KUBECONFIG is as before at the end."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nothing"))
     return tmp_path / "kubeconfig"
-
-
-def write(kubeconfig: Path, server: str) -> None:
-    contexts = [{"name": name, "context": {"cluster": name, "user": "me"}} for name in ("here", "there")]
-    clusters = [{"name": "here", "cluster": {"server": server}}]
-    clusters.append({"name": "there", "cluster": {"server": "http://127.0.0.1:1"}})
-    content = {
-        "contexts": contexts,
-        "clusters": clusters,
-        "users": [{"name": "me", "user": {}}],
-        "current-context": "here",
-    }
-    kubeconfig.write_text(yaml.safe_dump(content))
-
-
-@asynccontextmanager
-async def serving(kubeconfig: Path, *served: Any) -> AsyncIterator[FakeApi]:
-    api = FakeApi(served or (PODCLIQUESET, *SERVED))
-    async with api.listen() as server:
-        write(kubeconfig, server)
-        yield api
-
-
-async def grove(kubeconfig: Path, *arguments: str) -> Result:
-    """Run the command in a thread, beside the API server."""
-    words = [*arguments, "--kubeconfig", str(kubeconfig)]
-    return await asyncio.to_thread(CliRunner().invoke, main, words, catch_exceptions=False)
-
-
-def store(api: FakeApi, obj: Object = SET, *, ready: bool = True) -> None:
-    """A set as its operator leaves it, with all pods ready, or not begun."""
-    made = api.create(PODCLIQUESET, obj)
-    paper = Paper.of(obj)
-    for podclique in paper.podcliques.values():
-        wire = {**podclique.wire, "metadata": {**podclique.wire["metadata"]}}
-        owner = {**wire["metadata"]["ownerReferences"][0], "uid": made["metadata"]["uid"]}
-        wire["metadata"] |= {"ownerReferences": [owner], "namespace": "default"}
-        child = api.create(PODCLIQUE, wire)
-        replicas = podclique.spec.replicas or 0
-        counts = {"replicas": replicas, "readyReplicas": replicas, "scheduledReplicas": replicas}
-        status = {**counts, "updatedReplicas": replicas} if ready else {}
-        set_status(api, PODCLIQUE, podclique.name, status)
-        for index in range(replicas):
-            pod = pod_wire(podclique, index, tpl=paper.template, ready=ready)
-            pod["metadata"]["ownerReferences"][0]["uid"] = child["metadata"]["uid"]
-            pod["metadata"]["namespace"] = "default"
-            api.create(POD, pod)
-            set_status(api, POD, pod["metadata"]["name"], pod["status"])
-    if ready:
-        set_status(api, PODCLIQUESET, obj["metadata"]["name"], READY)
-
-
-def set_status(api: FakeApi, resource: ResourceType, name: str, status: Object) -> None:
-    """Write a status, as controllers and kubelets do."""
-    api.update(resource, "default", name, lambda now: {**now, "status": status}, status=True)
 
 
 async def until(check: Callable[[], bool]) -> None:
@@ -217,31 +156,6 @@ async def test_clusters_that_cannot_be_read(kubeconfig: Path, tmp_path: Path) ->
     empty.write_text("")
     done = await grove(empty, "tree")
     assert (done.exit_code, len(done.output.splitlines())) == (1, 1)
-
-
-async def test_a_bundle_for_others(kubeconfig: Path, tmp_path: Path) -> None:
-    secret = clique("a", 2)
-    secret["spec"]["podSpec"]["containers"][0]["env"] = [{"name": "KEY", "value": "verysecret"}]
-    async with serving(kubeconfig) as api:
-        store(api, pod_set(secret))
-        path = tmp_path / "bundle.tar.gz"
-        done = await grove(kubeconfig, "diagnose", "-o", str(path))
-        assert done.exit_code == 0, done.output
-        with tarfile.open(path) as archive:
-            files = {one.name: (archive.extractfile(one) or path.open("rb")).read() for one in archive}
-        assert b"verysecret" not in b"".join(files.values())
-        assert not [request for request in api.requests if request.resource in ("secrets", "configmaps")]
-        assert b"v1.37.2" in files["bundle/versions.json"]
-        pods = json.loads(files["bundle/pods.json"])["items"]
-        assert {pod["spec"]["containers"][0]["env"][-1]["value"] for pod in pods} == {"<redacted>"}
-        assert b"default/web: Ready" in files["bundle/status.txt"]
-        assert b"is well: 2 pods of 2 ready" in files["bundle/explain.txt"]
-        told = files["bundle/contents.txt"].decode()
-        assert "podcliquesets.grove.io.json: 1 object" in told
-        assert "not read: podgroups.scheduling.run.ai: not served in version v2alpha2" in told
-        assert "No Secrets" in done.stdout
-        again = await grove(kubeconfig, "diagnose", "-o", str(path))
-        assert again.exit_code == 1, "nothing is overwritten"
 
 
 def test_the_plugin_is_the_same_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
