@@ -98,7 +98,7 @@ def test_a_scrape_tells_of_gates_breaches_recycled_gangs_and_updates(
     workspace = Workspace(cluster, namespace, observed.process)
     cluster.wait(lambda: observed.scrape()["leader_election_master_status", namespace] == 1, message="it leads")
     room = clique("a", 2, room=namespace)
-    pcs = podcliqueset("m", room, clique("b", 1, 1), group("g", "b", 2, 1), terminationDelay="1s")
+    pcs = podcliqueset("m", room, clique("b", 1, 1), group("g", "b", 2, 1), terminationDelay="1h")
     workspace.create("pcs", pcs)
 
     def shows(**least: float) -> None:
@@ -118,11 +118,9 @@ def test_a_scrape_tells_of_gates_breaches_recycled_gangs_and_updates(
     workspace.settled("m", 4)
     shows(**{f"grove_podgang_duration_seconds_count__{stage}": 2 for stage in ("complete", "scheduled", "ready")})
     workspace.lose(workspace.clique_pods("m-0-a")[0])
-    shows(
-        grove_min_available_breached__PodClique=1,
-        grove_events_total__PodGangUnhealthy__Warning=1,
-        grove_events_total__PodCliqueSetReplicaDeleteSuccessful__Normal=1,
-    )
+    shows(grove_min_available_breached__PodClique=1, grove_events_total__PodGangUnhealthy__Warning=1)
+    workspace.patch("pcs", "m", {"spec": {"template": {"terminationDelay": "1s"}}})
+    shows(grove_events_total__PodCliqueSetReplicaDeleteSuccessful__Normal=1)
     workspace.restore_rooms()
     workspace.settled("m", 4)
 
