@@ -10,7 +10,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from grove.admission.fields import Field, Finding, cliques
+from grove.admission.fields import Field, Finding, cliques, group_of
 from grove.api.labels import ConditionType, Reason
 from grove.plan.conditions import Want
 from grove.plan.placement import Placement
@@ -31,6 +31,10 @@ from grove.schedulers.waiting import Hold, hold
 OTHERS_SECONDS: Final = 120.0
 """How long surplus pods and scaled gangs wait for other gangs of their set that cannot be placed."""
 
+HUGE: Final = 1000
+"""Pods in groups of one gang beyond which admission warns: the scheduler needs 13 s of CPU for so many, three times as
+much for twice as many, and places no other pod meanwhile (measured, see docs/schedulers.md)."""
+
 _NO_GROUPS: Final = "the cluster serves no PodGroups of scheduling.k8s.io/v1beta1"
 
 
@@ -46,7 +50,7 @@ class DefaultScheduler(Backend):
             raise ValueError(f"gangScheduling: Invalid value: {self._enabled!r}: must be true or false")
 
     def validate(self, root: Field, cluster: Cluster) -> Iterator[Finding]:
-        """Warn of what keeps a set from getting gangs."""
+        """Warn of what keeps a set from getting gangs, and of one so large that other pods wait long for it."""
         if self._offered(cluster) is Tier.NONE:
             return
         for clique in cliques(root):
@@ -54,6 +58,11 @@ class DefaultScheduler(Backend):
             for field in (pod["schedulingGroup"], pod["evictionResponders"]):
                 if field.given:
                     yield field.warning("with this field the pods of the set are placed one by one, not as a gang")
+        if (size := _base_gang(root)) > HUGE:
+            yield root["spec"]["template"]["cliques"].warning(
+                f"{size} pods are placed together, and meanwhile Kubernetes' scheduler places no other pod, which "
+                f"takes long with more than {HUGE}: lower minAvailable of cliques or scaling groups"
+            )
 
     def prepare_pod(self, pod: Object, slot: Slot) -> Object:
         """Put the first pods of a clique into their group, and give all the group's priority."""
@@ -103,6 +112,13 @@ class DefaultScheduler(Backend):
         if len(classes) > 1:
             return None, f"the cliques differ in priority ({', '.join(sorted(classes))}), a gang has one"
         return Naming(template, tier, next(iter(classes), "")), ""
+
+
+def _base_gang(root: Field) -> int:
+    """How many pods a base gang has in groups. A scaled gang has no more: it is like a part of the base gang."""
+    groups = group_of(root)
+    counts = ((clique["spec"]["minAvailable"], groups.get(clique["name"].text or "")) for clique in cliques(root))
+    return sum((own.number or 1) * ((group["minAvailable"].number or 1) if group else 1) for own, group in counts)
 
 
 def _hold(gang: GangView) -> Hold:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from grove.admission.defaults import default_podcliqueset
 from grove.admission.fields import Field
 from grove.plan.conditions import Want
 from grove.schedulers import UnknownBackend, Unplaced
@@ -11,7 +12,7 @@ from grove.schedulers.default import OTHERS_SECONDS, DefaultScheduler
 from grove.schedulers.native import COMPOSITE, PODGROUP
 from grove.schedulers.waiting import LEAVING_SECONDS
 from tests.unit.gangs import BOTH, EPOCH, Offer, Stage, condition_at, counts, scaled, stage, with_condition
-from tests.unit.support import Object, Paper, clique, pod_set
+from tests.unit.support import Object, Paper, clique, group, pod_set
 
 # Who waits
 
@@ -252,6 +253,28 @@ def test_fields_that_cost_the_gang_are_warned_of() -> None:
     path = "spec.template.cliques[0].spec.podSpec"
     assert [text.partition(": ")[0] for text in found] == [f"{path}.schedulingGroup", f"{path}.evictionResponders"]
     assert list(backend.validate(root, Offer())) == []
+
+
+@pytest.mark.parametrize(
+    ("cliques", "groups", "size"),
+    [
+        ([clique("a", 1000)], [], 0),
+        ([clique("a", 1001)], [], 1001),
+        ([clique("a", 5000, 600), clique("b", 401)], [], 1001),
+        ([clique("a", 5000, 500), clique("b", 500)], [], 0),
+        ([clique("a", 1), clique("b", 100), clique("c", 150)], [group("g", ["b", "c"], 9, 4)], 1001),
+        ([clique("a", 1), clique("b", 100), clique("c", 150)], [group("g", ["b", "c"], 9, 3)], 0),
+    ],
+    ids=str,
+)
+def test_of_a_gang_that_keeps_the_scheduler_long_from_other_pods_people_are_warned(
+    cliques: list[Object], groups: list[Object], size: int
+) -> None:
+    root = Field(default_podcliqueset(pod_set(*cliques, groups=groups)))
+    backend = DefaultScheduler("default-scheduler", {})
+    found = [str(finding) for finding in backend.validate(root, Offer(BOTH))]
+    assert [text.partition(" pods")[0] for text in found] == [f"spec.template.cliques: {size}"] * bool(size)
+    assert list(backend.validate(root, Offer())) == [], "without gangs pods are placed one by one"
 
 
 def test_of_a_scheduler_without_profile_nothing_is_known() -> None:
