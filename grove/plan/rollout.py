@@ -189,7 +189,7 @@ def replica_standing(template: Template, replica: int, snapshot: Snapshot) -> Re
         scheduled=any(pod.scheduled for one in standings for pod in one.pods),
         serves=all(part.serves for part in seen),
         stale=any(one.stale for one in standings),
-        ran=any(was_scheduled(one) for one in snapshot.podcliques.values() if replica_of(one) == replica),
+        ran=any(map(was_scheduled, _podcliques(template, replica, snapshot))),
     )
 
 
@@ -274,16 +274,18 @@ def delete(pod: PodView) -> Delete:
     return Delete(POD, pod.namespace, pod.name, pod.uid, UPDATED)
 
 
+def _podcliques(template: Template, replica: int, snapshot: Snapshot) -> Iterator[PodClique]:
+    """The PodCliques of a set replica that exist, looked up one by one as they are asked for."""
+    alone = (names.podclique_name(template.name, replica, clique.name) for clique in template.standalone)
+    yield from filter(None, map(snapshot.podcliques.get, alone))
+    for group in template.groups:
+        live = snapshot.scaling_groups.get(names.scaling_group_name(template.name, replica, group))
+        if live is not None:
+            units = unit_podcliques(group, live, template, snapshot.podcliques)
+            yield from filter(None, chain.from_iterable(units))
+
+
 def _any_scheduled(template: Template, replica: int, snapshot: Snapshot) -> bool:
     """Whether some pod of a set replica has a node. Of a replica that runs no more than the first pod is looked at."""
-
-    def podcliques() -> Iterator[PodClique | None]:
-        for clique in template.standalone:
-            yield snapshot.podcliques.get(names.podclique_name(template.name, replica, clique.name))
-        for group in template.groups:
-            live = snapshot.scaling_groups.get(names.scaling_group_name(template.name, replica, group))
-            if live is not None:
-                yield from chain.from_iterable(unit_podcliques(group, live, template, snapshot.podcliques))
-
-    found = (podclique for podclique in podcliques() if podclique is not None)
+    found = _podcliques(template, replica, snapshot)
     return any(pod.active and pod.scheduled for podclique in found for pod in snapshot.pods.get(podclique.uid, ()))

@@ -8,12 +8,14 @@ from unittest.mock import patch
 
 import pytest
 
+from grove.api.podclique import PodClique
 from grove.controllers import summaries
 from grove.controllers.summaries import Known
 from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP
 from grove.plan.observed import PodView
 from grove.plan.replica import ReplicaSnapshot
 from grove.plan.rollout import may_roll
+from grove.plan.summary import summarise
 from tests.fake_api.store import Change
 from tests.unit.harness import Cluster, in_cluster
 from tests.unit.rollouts import GROUP_REPLICA, Rollout, changed, updating, workload
@@ -74,6 +76,21 @@ async def test_of_a_set_the_replica_whose_pod_changed_is_looked_at(cluster: Clus
     with looks() as seen:
         await flip(cluster, "web-4-a")
     assert set(seen["summarise"]) == {4}
+
+
+def test_of_a_set_with_many_replicas_the_others_are_not_even_listed() -> None:
+    """What a replica has is looked up by name: a list would hold what all replicas have."""
+    paper = Paper.of(workload(UNITS), replica=1)
+    paper.fill(ready=True)
+
+    class ByName(dict[str, PodClique]):
+        def __iter__(self) -> Iterator[str]:
+            raise AssertionError
+
+        values = items = keys = __iter__  # type: ignore[assignment]
+
+    found = ReplicaSnapshot(ByName(paper.podcliques), paper.scaling_groups, pods=paper.pods)
+    assert summarise(paper.template, 1, found).standing.arrived
 
 
 @pytest.mark.parametrize("node", ["", "n"])
