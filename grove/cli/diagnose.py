@@ -22,16 +22,7 @@ from grove.inspect.scope import scope_of
 from grove.inspect.status import set_status
 from grove.inspect.text import counted
 from grove.inspect.tree import tree
-from grove.plan.kinds import (
-    AUTOSCALER,
-    CLUSTERTOPOLOGYBINDING,
-    POD,
-    PODCLIQUE,
-    PODCLIQUESCALINGGROUP,
-    PODCLIQUESET,
-    PODGANG,
-    SERVICE,
-)
+from grove.plan.kinds import CHILDREN, CLUSTERTOPOLOGYBINDING, PODCLIQUESET
 from grove.runtime.resources import ResourceType
 from grove.schedulers import kai, native, volcano
 
@@ -39,13 +30,8 @@ _NODE: Final = ResourceType("", "v1", "nodes", "Node", namespaced=False)
 
 _SELECTIONS: Final[Sequence[tuple[ResourceType, str | None]]] = (
     (PODCLIQUESET, None),
-    (PODCLIQUESCALINGGROUP, None),
-    (PODCLIQUE, None),
-    (PODGANG, None),
+    *((kind, None if kind.group.endswith("grove.io") else MANAGED) for kind in CHILDREN),
     (CLUSTERTOPOLOGYBINDING, None),
-    (POD, MANAGED),
-    (SERVICE, MANAGED),
-    (AUTOSCALER, MANAGED),
     (EVENT, None),
     (native.PODGROUP, None),
     (native.COMPOSITE, None),

@@ -11,6 +11,8 @@ PODGANG: Final = ResourceType("scheduler.grove.io", "v1alpha1", "podgangs", "Pod
 POD: Final = ResourceType("", "v1", "pods", "Pod")
 SERVICE: Final = ResourceType("", "v1", "services", "Service")
 AUTOSCALER: Final = ResourceType("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
+CHILDREN: Final = (PODCLIQUESCALINGGROUP, PODCLIQUE, PODGANG, POD, SERVICE, AUTOSCALER)
+"""What is made of a PodCliqueSet, objects of schedulers aside."""
 CLUSTERTOPOLOGYBINDING: Final = ResourceType(
     "grove.io", "v1alpha1", "clustertopologybindings", "ClusterTopologyBinding", namespaced=False
 )

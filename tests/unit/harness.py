@@ -16,15 +16,7 @@ import aiohttp
 from grove.controllers import actor, podclique, podcliqueset, replica, scalinggroup, scheduling, startup
 from grove.controllers.config import OperatorConfiguration
 from grove.controllers.operator import Controllers
-from grove.plan.kinds import (
-    AUTOSCALER,
-    POD,
-    PODCLIQUE,
-    PODCLIQUESCALINGGROUP,
-    PODCLIQUESET,
-    PODGANG,
-    SERVICE,
-)
+from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG
 from grove.runtime.client import Client
 from grove.runtime.resources import ResourceType
 from tests.fake_api import FakeApi, PodSimulator, Scale
@@ -35,7 +27,6 @@ from tests.unit.expectations import Watchdog, differences
 from tests.unit.support import Object
 
 EPOCH = datetime.datetime(2026, 9, 1, tzinfo=datetime.UTC)
-CHILDREN = (PODCLIQUESCALINGGROUP, PODCLIQUE, PODGANG, POD, SERVICE, AUTOSCALER)
 LATENCY = 0.002
 """Seconds of a request's way, so that time passes where the operator is busy."""
 LONG = 60.0

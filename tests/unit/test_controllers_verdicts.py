@@ -4,10 +4,10 @@ from typing import Any
 
 from grove.controllers.config import OperatorConfiguration
 from grove.controllers.operator import Controllers
-from grove.plan.kinds import POD, PODCLIQUESET
+from grove.plan.kinds import CHILDREN, POD, PODCLIQUESET
 from grove.runtime.events import EVENT
 from tests.fake_api import FakeApi
-from tests.unit.harness import CHILDREN, Cluster, in_cluster
+from tests.unit.harness import Cluster, in_cluster
 from tests.unit.support import Object, clique, pod_set
 
 CIRCLE = "the cliques wait for each other: a → b → a"

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from grove.plan.kinds import AUTOSCALER, POD, PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG, SERVICE
+from grove.plan.kinds import AUTOSCALER, CHILDREN, POD, PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG, SERVICE
 from grove.runtime.resources import ResourceType
 from tests.fake_api.objects import copy
-from tests.unit.harness import CHILDREN, Cluster, in_cluster
+from tests.unit.harness import Cluster, in_cluster
 from tests.unit.support import Object, clique, group, pod_set
 
 SET = pod_set(
