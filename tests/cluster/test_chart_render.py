@@ -221,6 +221,13 @@ def test_h4_pods_go_where_they_are_told() -> None:
     assert pod["securityContext"]["runAsUser"] == 7
 
 
+def test_the_time_to_start_is_a_value() -> None:
+    for seconds, values in ((300, []), (600, ["startupSeconds=600"]), (46, ["startupSeconds=45"])):
+        probe = pod_of(with_values(*values))["containers"][0]["startupProbe"]
+        assert probe["httpGet"]["path"] == "/healthz"
+        assert probe["periodSeconds"] * probe["failureThreshold"] == seconds
+
+
 def test_h5_probes_are_on_and_two_copies_have_a_budget() -> None:
     container = pod_of(render())["containers"][0]
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
