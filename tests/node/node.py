@@ -136,6 +136,19 @@ class Node:
         found = next(line.split() for line in listing.splitlines() if line.startswith(container_id.rpartition("/")[2]))
         return Path("/proc", found[1])
 
+    def powerless(self, container_id: str) -> dict[str, list[str]]:
+        """Check by what the kernel says that a container has no powers: no root, no capabilities, no new privileges,
+        filtered calls. Returns the options of its mounts by path.
+        """
+        process = self.process_of(container_id)
+        facts = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines() if ":\t" in line)
+        assert set(facts["Uid"].split()) == {"65532"}
+        for capabilities in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+            assert int(facts[capabilities], 16) == 0
+        assert (facts["NoNewPrivs"], facts["Seccomp"]) == ("1", "2")
+        mounts = [line.split() for line in (process / "mounts").read_text().splitlines()]
+        return {mount[1]: mount[3].split(",") for mount in mounts}
+
     def _start_containerd(self) -> None:
         conflist = f"""
 {{"cniVersion": "0.4.0", "name": "grove", "plugins": [

@@ -49,14 +49,8 @@ def workspace(cluster: Harness, namespace: str, installed: Installed) -> Iterato
 
 def test_the_process_has_no_powers(installed: Installed) -> None:
     """As the kernel sees it."""
-    process = installed.process(installed.pods()[0])
-    facts = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines() if ":\t" in line)
-    assert set(facts["Uid"].split()) == {"65532"}
-    for capabilities in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
-        assert int(facts[capabilities], 16) == 0
-    assert (facts["NoNewPrivs"], facts["Seccomp"]) == ("1", "2")
-    mounts = [line.split() for line in (process / "mounts").read_text().splitlines()]
-    assert "ro" in next(mount[3] for mount in mounts if mount[1] == "/").split(",")
+    container = installed.pods()[0]["status"]["containerStatuses"][0]["containerID"]
+    assert "ro" in installed.node.powerless(container)["/"]
 
 
 def test_admission_works_through_the_service(installed: Installed) -> None:
