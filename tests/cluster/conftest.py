@@ -10,6 +10,7 @@ import pytest
 
 from grove.cluster import binaries
 from tests.cluster import chart
+from tests.cluster.capacity import Capacity, one_pod_nodes, wait_empty
 from tests.cluster.gang_scheduler import KAI, VOLCANO
 from tests.cluster.harness import ROOT, Harness, running_cluster
 from tests.cluster.operators import OperatorProcess
@@ -115,6 +116,22 @@ class GangCluster:
     operator: OperatorProcess
     port: int
     """of the operator's webhooks, which the API server does not call by itself"""
+
+
+@pytest.fixture(scope="module")
+def agents(cluster: Harness) -> Iterator[list[str]]:
+    """30 cordoned nodes that hold one pod each."""
+    with one_pod_nodes(cluster, 30) as names:
+        yield names
+
+
+@pytest.fixture
+def capacity(workspace: Workspace, agents: list[str]) -> Iterator[Capacity]:
+    """The agents, empty and all cordoned."""
+    wait_empty(workspace.cluster, agents)
+    capacity = Capacity(workspace.cluster, agents)
+    yield capacity
+    capacity.close()
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster.capacity import POD, Capacity, one_pod_nodes, wait_empty
+from tests.cluster.capacity import POD, Capacity
 from tests.cluster.harness import Harness
 from tests.cluster.operators import QUIET, OperatorProcess
 from tests.cluster.test_gang_scheduling import CASES, gang_of, play, refused, runs
@@ -17,24 +17,6 @@ from tests.cluster.workspace import Object, Workspace, condition, gates, is_gate
 
 REPEAT = int(os.environ.get("GROVE_TEST_REPEAT", "3"))
 """How often races are run; the full number is 50."""
-
-NODES = 30
-
-
-@pytest.fixture(scope="module")
-def agents(cluster: Harness) -> Iterator[list[str]]:
-    """30 cordoned nodes that hold one pod each."""
-    with one_pod_nodes(cluster, NODES) as names:
-        yield names
-
-
-@pytest.fixture
-def capacity(workspace: Workspace, agents: list[str]) -> Iterator[Capacity]:
-    """The nodes, empty and all cordoned."""
-    wait_empty(workspace.cluster, agents)
-    capacity = Capacity(workspace.cluster, agents)
-    yield capacity
-    capacity.close()
 
 
 def pair(name: str, replicas: int = 1, first: Object | None = None, **template: str) -> Object:

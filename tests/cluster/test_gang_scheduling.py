@@ -1,34 +1,13 @@
 """Gangs on the real scheduler, all or none: capacity comes node by node, one pod fits on each (GS-1 to GS-12)."""
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.capacity import POD, Capacity, one_pod_nodes, wait_empty
+from tests.cluster.capacity import POD, Capacity
 from tests.cluster.gates import minimums
-from tests.cluster.harness import Harness
 from tests.cluster.workloads import partial, whole
 from tests.cluster.workspace import Object, Workspace, is_gated, is_ready, verdict
-
-NODES = 28
-
-
-@pytest.fixture(scope="module")
-def agents(cluster: Harness) -> Iterator[list[str]]:
-    """28 cordoned nodes that hold one pod each."""
-    with one_pod_nodes(cluster, NODES) as names:
-        yield names
-
-
-@pytest.fixture
-def capacity(workspace: Workspace, agents: list[str]) -> Iterator[Capacity]:
-    """The nodes, empty and all cordoned."""
-    wait_empty(workspace.cluster, agents)
-    capacity = Capacity(workspace.cluster, agents)
-    yield capacity
-    capacity.close()
-
 
 WL1 = ("workload1", whole("workload1", podSpec=POD))
 WL2 = ("workload2", partial("workload2", podSpec=POD))
