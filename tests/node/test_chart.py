@@ -165,3 +165,6 @@ def test_uninstalled_it_leaves_what_the_documentation_says(
     workspace.delete("pcs", "left")
     workspace.wait(lambda: not workspace.pods(), "a set can be deleted while no operator runs", 120)
     cluster.api("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
+    cluster.wait(
+        lambda: NAMESPACE not in cluster.kubectl("get", "namespaces", "-o", "name"), 240, "its namespace is gone"
+    )
