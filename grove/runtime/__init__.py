@@ -2,5 +2,5 @@
 serves.
 
 Lowest first: ``resources`` and ``writes`` (pure data), ``errors``, ``credentials``, ``kubeconfig``, ``transport``,
-``client``, ``cache``, ``informer``, ``queue``, ``apply``, ``events``, ``health``, ``metrics``.
+``limiter``, ``client``, ``cache``, ``informer``, ``queue``, ``apply``, ``events``, ``health``, ``metrics``.
 """

@@ -16,8 +16,9 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from grove.runtime import clock, metrics
+from grove.runtime import metrics
 from grove.runtime.errors import ApiError, jittered
+from grove.runtime.limiter import RateLimiter
 from grove.runtime.resources import ResourceType
 
 V = TypeVar("V")
@@ -372,23 +373,6 @@ class Client:
 def _selection(labels: str | None, fields: str | None) -> dict[str, str]:
     """The query parameters that narrow a list or watch."""
     return {key: value for key, value in (("labelSelector", labels), ("fieldSelector", fields)) if value}
-
-
-class RateLimiter:
-    """A token bucket: ``burst`` requests at once, then ``qps`` per second, first come first served."""
-
-    def __init__(self, qps: float, burst: int) -> None:
-        self._interval = 1.0 / qps
-        self._window = burst * self._interval
-        self._next = 0.0
-
-    async def wait(self) -> None:
-        """Return when the next request may be sent."""
-        now = clock.now()
-        self._next = max(self._next, now - self._window) + self._interval
-        metrics.LIMITER_SECONDS.observe(max(0.0, self._next - now))
-        if self._next > now:
-            await asyncio.sleep(self._next - now)
 
 
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from grove.runtime import metrics
-from grove.runtime.client import Client, RateLimiter
+from grove.runtime.client import Client
 from grove.runtime.errors import ApiError
+from grove.runtime.limiter import RateLimiter
 from grove.runtime.resources import ResourceType
 from grove.runtime.transport import DEAD_PEER_SECONDS, keepalive_socket, open_session
 from tests.fake_api import PODS, FakeApi
