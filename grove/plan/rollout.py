@@ -58,6 +58,8 @@ class Standing:
     """active pods"""
     stale: tuple[PodView, ...] = ()
     """those of another template"""
+    ran: bool = False
+    """it has had its minimum on nodes, or has a pod on one"""
 
     @property
     def arrived(self) -> int:
@@ -119,6 +121,7 @@ def stand(podclique: PodClique | None, pods: Mapping[str, Iterable[PodView]], te
         minimum=0 if idle(podclique) else podclique.spec.min_available or 1,
         pods=active,
         stale=tuple(pod for pod in active if is_stale(pod, podclique)),
+        ran=was_scheduled(podclique) or any(pod.scheduled for pod in active),
     )
 
 
@@ -171,25 +174,21 @@ class ReplicaStanding:
     serves: bool
     stale: bool
     """some pod has another template"""
-    ran: bool
-    """some PodClique has had its minimum on nodes"""
-
-    @property
-    def lacks_room(self) -> bool:
-        """Whether it never ran and has no stale pod: there is nothing that an update can do for it."""
-        return not (self.stale or self.scheduled or self.ran)
+    lacks_room: bool
+    """it has no stale pod, and what is not ready of it never ran: there is nothing that an update can do for it"""
 
 
 def replica_standing(template: Template, replica: int, snapshot: Snapshot) -> ReplicaStanding:
     """Look at the pods of a set replica."""
     seen = list(parts(template, replica, snapshot))
     standings = [standing for part in seen for unit in part.units for standing in unit]
+    stale = any(one.stale for one in standings)
     return ReplicaStanding(
         arrived=all(part.done for part in seen),
         scheduled=any(pod.scheduled for one in standings for pod in one.pods),
         serves=all(part.serves for part in seen),
-        stale=any(one.stale for one in standings),
-        ran=any(map(was_scheduled, _podcliques(template, replica, snapshot))),
+        stale=stale,
+        lacks_room=not stale and not any(one.ran and not one.done for one in standings),
     )
 
 

@@ -50,6 +50,8 @@ class Unit:
     """with pods of another template it serves, with none it is ready as a whole"""
     arrived: bool
     """every pod that is wanted carries the template and is ready"""
+    lacks_room: bool
+    """it has no stale pod and never ran, and the scheduler says that it cannot place it"""
 
 
 def look_at(
@@ -93,6 +95,9 @@ def look_at(
         stale=stale and all(one.told for one in standings),
         up=all(one.serves for one in standings) if stale else arrived,
         arrived=arrived,
+        lacks_room=not stale
+        and not any(one.ran for one in standings)
+        and any(pod.refusal for one in standings for pod in one.pods),
     )
 
 
@@ -112,9 +117,10 @@ def plan_units(group: str, template: Template, units: Sequence[Unit], surplus: I
     """Replace the units that have stale pods, each as a whole, within the budget.
 
     A unit that does not serve goes at once; of the others, lowest first, as many as the budget leaves. Down is a unit
-    that is not up, and one that was scaled in until it is gone: `surplus` are PodCliques that belong to no unit.
+    that is not up, and one that was scaled in until it is gone: `surplus` are PodCliques that belong to no unit. One
+    that lacks room is not: it never was up, and would keep the template from the others for as long as it waits.
     """
-    down = sum(not unit.up for unit in units)
+    down = sum(not unit.up and not unit.lacks_room for unit in units)
     leaving = {one.labels.get(labels.SCALING_GROUP_REPLICA_INDEX) for one in surplus}
     free = max_unavailable(template.groups[group].rolling_update, len(units)) - down - len(leaving)
     stale = [unit for unit in units if unit.stale]

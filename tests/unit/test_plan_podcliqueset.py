@@ -335,7 +335,7 @@ def test_the_object_stays_small_however_many_replicas_are_updated() -> None:  # 
         {"type": kind, "status": "True", "reason": "MinimumPlaced", "message": 80 * "m", "lastTransitionTime": NOW}
         for kind in ("Initialized", "Scheduled", "Ready", "Unhealthy", "GangGuaranteed")
     ]
-    standing = ReplicaStanding(arrived=False, scheduled=True, serves=True, stale=True, ran=True)
+    standing = ReplicaStanding(arrived=False, scheduled=True, serves=True, stale=True, lacks_room=False)
     replicas = [
         ReplicaSummary(
             told=True,

@@ -9,9 +9,20 @@ from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET
 from grove.runtime.events import EVENT
 from tests.fake_api.store import Change
 from tests.fake_api.virtual import run
-from tests.unit.expectations import active
+from tests.unit.expectations import active, gated
 from tests.unit.harness import LONG, Cluster, virtual_clock
-from tests.unit.rollouts import REPEAT, SET_REPLICA, Rollout, changed, image, slow_cluster, updating, workload
+from tests.unit.rollouts import (
+    GROUP_REPLICA,
+    REPEAT,
+    SET_REPLICA,
+    Rollout,
+    changed,
+    image,
+    is_ready,
+    slow_cluster,
+    updating,
+    workload,
+)
 from tests.unit.support import Object, clique, group, pod_set
 
 
@@ -179,6 +190,49 @@ def test_a_change_reaches_what_runs_though_another_replica_never_found_room(poor
 
     with virtual_clock():
         run(main())
+
+
+@updating(workload(2, minimum=False))
+async def test_a_change_reaches_what_runs_though_a_scaled_gang_never_found_room(rollout: Rollout) -> None:
+    """Of each set replica and of each of its groups, such as where an autoscaler asks for more than there is."""
+    cluster, recorder = rollout.cluster, rollout.recorder
+    cluster.pods.schedulable = lambda pod: pod["metadata"]["labels"].get(GROUP_REPLICA) != "2"
+    for replica in range(2):
+        rollout.scale(f"web-{replica}-sg", 3)
+    await cluster.quiet()
+    before = len(rollout.uids())
+    recorder.created.clear()
+    rollout.edit(changed(rollout.obj, "a", "b", "c"))
+    refusal = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+
+    def refused() -> bool:
+        """What the scheduler says of pods without a node, over and over; whether the update has reached the others."""
+        pods = cluster.api.objects(POD)
+        for pod in pods:
+            waits = not pod["spec"].get("nodeName") and not gated(pod)
+            if waits and pod["metadata"]["labels"].get(GROUP_REPLICA) == "2" and refusal not in conditions(pod):
+                cluster.patch(POD, pod["metadata"]["name"], {"status": {"conditions": [refusal]}}, status=True)
+        return {image(pod) for pod in pods} == {"2"} and all(map(is_ready, without_third(pods)))
+
+    await rollout.until(refused, 0.5)
+    assert "updateEndedAt" not in rollout.progress
+    assert recorder.created == dict.fromkeys(rollout.uids(), 1)
+    assert len(rollout.uids()) == before == 28
+    recorder.broken.clear()  # three replicas of a group were asked for, and there never were more than two
+    cluster.pods.schedulable = lambda pod: True
+    cluster.pods.step()
+    await rollout.done(28)
+    assert recorder.created == dict.fromkeys(rollout.uids(), 1)
+
+
+def conditions(pod: Object) -> list[Object]:
+    """Those of a pod's status."""
+    return list((pod.get("status") or {}).get("conditions") or ())
+
+
+def without_third(pods: list[Object]) -> list[Object]:
+    """Pods but for those of the third replica of a scaling group."""
+    return [pod for pod in pods if pod["metadata"]["labels"].get(GROUP_REPLICA) != "2"]
 
 
 @updating(workload(3))
