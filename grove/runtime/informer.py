@@ -23,6 +23,8 @@ T = TypeVar("T", bound=Stored)
 _BACKOFF_CAP = 5.0
 _SLOW = 20.0
 _LONG_SILENCE = 10.0
+_REFUSAL = 5.0
+"""Seconds after which a refusal is believed: an API server that has just started knows no roles, and refuses all."""
 _BRIEF_WATCH = 1.0
 _MUTE_WATCH = 150.0
 
@@ -31,9 +33,9 @@ class Informer(Generic[T]):
     """Feeds ``store`` with the objects of one resource, each turned by ``view`` into what the store keeps.
 
     ``namespace`` None means all. A resource that is not served (a CRD not installed) is waited for; with ``optional``
-    the store counts as synced, and empty, meanwhile, and one that we may not read counts as not served. ``on_served``
-    is told when that changes. An object that ``view`` cannot read is skipped: the version known
-    before stays. Lists come ``page`` objects at a time: what a page weighs decoded stays with the process for good.
+    the store counts as synced, and empty, meanwhile, and so it does when we may not read it for some seconds.
+    ``on_served`` is told when that changes. An object that ``view`` cannot read is skipped: the version known before
+    stays. Lists come ``page`` objects at a time: what a page weighs decoded stays with the process for good.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Informer(Generic[T]):
         self._absences = 0
         self._mute = 0.0
         self._lost_since: float | None = None
+        self._refused_since: float | None = None
         self._told = ""
         self._unreadable: set[tuple[str, str]] = set()
 
@@ -213,7 +216,7 @@ class Informer(Generic[T]):
             away = f" after {self.last_contact - self._lost_since:.0f} s" if self._lost_since is not None else ""
             logger.info("%s: watching again%s", self.resource.label, away)
         self._told = ""
-        self._lost_since = None
+        self._lost_since = self._refused_since = None
 
     async def _after(self, error: ApiError) -> float:
         """Return how many seconds to wait after an error."""
@@ -226,6 +229,9 @@ class Informer(Generic[T]):
         if error.is_not_found:
             return await self._missing()
         if error.status in (401, 403):
+            self._refused_since = now if self._refused_since is None else self._refused_since
+            if now - self._refused_since < _REFUSAL:
+                return self._backoff()
             self._tell("refused: %s", error)
             if self._optional:
                 self.served = False

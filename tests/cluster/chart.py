@@ -65,15 +65,18 @@ def one(objects: list[Object], kind: str, name: str = "") -> Object:
 
 def grant(cluster: Harness, folder: Path) -> None:
     """Give the chart's ServiceAccount its rights, with every scheduler's profile, and install nothing else."""
+    kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+    cluster.kubectl("create", "namespace", NAMESPACE)
+    file = folder / "rights.yaml"
+    file.write_text(yaml.safe_dump_all([obj for obj in _with_every_scheduler() if obj["kind"] in kinds]))
+    cluster.kubectl("apply", "-f", file)
+
+
+def _with_every_scheduler() -> list[Object]:
     profiles = ("default-scheduler", "kai-scheduler", "volcano")
     sets = [f"config.scheduler.profiles[{index}].name={name}" for index, name in enumerate(profiles)]
     sets.append("config.topologyAwareScheduling.enabled=true")
-    kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
-    rendered = render(*(argument for value in sets for argument in ("--set", value)))
-    cluster.kubectl("create", "namespace", NAMESPACE)
-    file = folder / "rights.yaml"
-    file.write_text(yaml.safe_dump_all([obj for obj in rendered if obj["kind"] in kinds]))
-    cluster.kubectl("apply", "-f", file)
+    return render(*(argument for value in sets for argument in ("--set", value)))
 
 
 def account_kubeconfig(cluster: Harness, folder: Path) -> Path:
@@ -134,12 +137,33 @@ def used(folder: Path) -> Iterator[tuple[Right, Mapping[str, Any]]]:
 
 def forbidden(folder: Path) -> list[str]:
     """Requests that the API server refused for want of a right."""
-    decision = "authorization.k8s.io/decision"
+    return [_told(right, entry) for right, entry in _refused(folder)]
+
+
+def lacking(folder: Path) -> list[str]:
+    """Those of them that `grant` has not granted: an API server that has just started refuses the others too."""
+    everywhere, here = (
+        granted([rule for obj in _with_every_scheduler() if obj["kind"] == kind for rule in obj["rules"]])
+        for kind in ("ClusterRole", "Role")
+    )
     return [
-        f"{right}: {entry['annotations'].get('authorization.k8s.io/reason') or 'no rule'}"
-        for right, entry in used(folder)
-        if entry["annotations"].get(decision) == "forbid"
+        _told(right, entry)
+        for right, entry in _refused(folder)
+        if not any(
+            one.covers(right)
+            for one in everywhere | (here if entry["objectRef"].get("namespace") == NAMESPACE else set())
+        )
     ]
+
+
+def _refused(folder: Path) -> Iterator[tuple[Right, Mapping[str, Any]]]:
+    for right, entry in used(folder):
+        if entry["annotations"].get("authorization.k8s.io/decision") == "forbid":
+            yield right, entry
+
+
+def _told(right: Right, entry: Mapping[str, Any]) -> str:
+    return f"{right}: {entry['annotations'].get('authorization.k8s.io/reason') or 'no rule'}"
 
 
 def unused(rules: list[Object], folder: Path) -> set[Right]:

@@ -89,13 +89,48 @@ async def test_a_refusal_is_told_once_and_asked_again_slowly() -> None:
     with handler:
         async with watching(api) as watched:
             await asyncio.sleep(200)
-            assert 8 <= len(api.requests) <= 11
+            assert 14 <= len(api.requests) <= 19, "a few times in the first seconds, then every 20 s"
             assert not watched.store.synced.is_set()
             api.faults.clear()
             await asyncio.sleep(30)
             assert watched.store.synced.is_set()
     assert [record.levelname for record in handler.records] == ["WARNING", "INFO"]
     assert "refused" in handler.records[0].getMessage()
+
+
+@virtual_time
+async def test_a_server_that_has_just_started_refuses_all_for_a_moment() -> None:
+    """It knows no roles yet. What it serves is not forgotten meanwhile, and soon watched again."""
+    api = FakeApi([WIDGETS])
+    api.create(WIDGETS, widget("a"))
+    told: list[bool] = []
+    handler = _Records()
+    with handler:
+        async with watching(api, optional=True, on_served=told.append) as watched:
+            await watched.store.wait_synced()
+            api.faults.refuse(403, "Forbidden", times=None)
+            api.drop_watches()
+            await asyncio.sleep(4)
+            assert watched.names == ["a"]
+            api.create(WIDGETS, widget("b"))
+            api.faults.clear()
+            await asyncio.sleep(5)
+            assert watched.names == ["a", "b"]
+    assert told == [True]
+    assert handler.records == []
+
+
+@virtual_time
+async def test_a_right_that_is_taken_away_is_believed_to_be_gone_after_some_seconds() -> None:
+    api = FakeApi([WIDGETS])
+    api.create(WIDGETS, widget("a"))
+    told: list[bool] = []
+    async with watching(api, optional=True, on_served=told.append) as watched:
+        await watched.store.wait_synced()
+        api.faults.refuse(403, "Forbidden", times=None)
+        api.drop_watches()
+        await asyncio.sleep(15)
+        assert (watched.names, told) == ([], [True, False])
 
 
 @virtual_time
