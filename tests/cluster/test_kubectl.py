@@ -69,8 +69,12 @@ def test_why_sets_do_not_run(workspace: Workspace) -> None:
     waits(workspace, "pg/held-0", "ForeignGate", f"scheduling gate {HOLD} holds 2 pods of held-0-a")
     found = waits(workspace, "chain-0-b", "StartupOrder", "it starts after chain-0-a, which has 0 of 1 pods ready")
     assert any(line.startswith("chain-0-a: 1 pod of chain-0-a is not ready") for line in found["evidence"])
-    found = waits(workspace, "pcs/crash", "Containers", "container main ended with exit code 137 (CrashLoopBackOff)")
-    assert any("event BackOff" in line for line in found["evidence"])
+    waits(workspace, "pcs/crash", "Containers", "container main ended with exit code 137 (CrashLoopBackOff)")
+
+    def told() -> bool:
+        return any("event BackOff" in line for line in data(workspace, "explain", "pcs/crash")["evidence"])
+
+    workspace.wait(told, "the event about it is there")
     (tree,) = data(workspace, "tree", "chain")["sets"]
     cliques = {one["name"]: one for one in tree["children"][0]["children"]}
     assert [pod["state"] for pod in cliques["chain-0-b"]["children"]] == ["waiting", "waiting"]
