@@ -190,7 +190,7 @@ async def follow(
     connection: Connection, name: str = "", kinds: Sequence[ResourceType] = KINDS
 ) -> AsyncGenerator[list[Scene], None]:
     """The sets as `look` gives them, and again after each change, by watches. Ends when the named set is gone."""
-    from grove.controllers.world import Child
+    from grove.controllers.others import Child
     from grove.runtime.cache import Store
     from grove.runtime.informer import Informer
 

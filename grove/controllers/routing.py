@@ -9,7 +9,8 @@ from grove.api.base import Resource
 from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podgang import PodGang
-from grove.controllers.world import Child, World
+from grove.controllers.others import Child
+from grove.controllers.world import World
 from grove.plan.breach import breach_of, terminated_until
 from grove.plan.observed import PodView
 from grove.plan.progress import current_replica, replica_of, under_way, updating

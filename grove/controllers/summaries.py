@@ -12,8 +12,9 @@ from grove.api.base import Resource
 from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podgang import PodGang
+from grove.controllers.others import Child
 from grove.controllers.routing import Name
-from grove.controllers.world import Child, World
+from grove.controllers.world import World
 from grove.plan.observed import PodView
 from grove.plan.scalinggroup import group_of
 from grove.plan.summary import ReplicaSummary, summarise

@@ -2,10 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from grove.admission.defaults import default_podcliqueset
 from grove.api import labels
@@ -13,6 +12,8 @@ from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podcliqueset import PodCliqueSet
 from grove.api.podgang import PodGang
+from grove.controllers.others import Child, Feed, SchedulerObjects
+from grove.controllers.views import Owned, PodsByOwner
 from grove.plan import kinds
 from grove.plan.observed import PodView
 from grove.plan.podcliqueset import SetSnapshot
@@ -25,102 +26,16 @@ from grove.runtime.cache import Store, Stored
 from grove.runtime.client import Client
 from grove.runtime.informer import Informer
 from grove.runtime.resources import ResourceType
-from grove.schedulers import Schedulers, Watch, enable
+from grove.schedulers import Schedulers, enable
 from grove.schedulers.crds import CRD
 
 MANAGED = f"{labels.MANAGED_BY}={labels.MANAGED_BY_GROVE}"
 
-V = TypeVar("V")
-
 _SERVED_SECONDS = 2.0
 _DRIVEN_OUT_SECONDS = 60.0
+"""How long it is remembered that a gang was driven out; its pods are waited for less long."""
 _RECHECK_SECONDS = 60.0
 """How often kinds that are not served are looked for: an API server restarted with other features is seen so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Child:
-    """A Service, a HorizontalPodAutoscaler or an object of a scheduler as the API server sent it."""
-
-    wire: dict[str, Any]
-    resource_version: int
-    owner_uid: str
-
-    @property
-    def namespace(self) -> str:
-        return str(self.wire["metadata"].get("namespace") or "")
-
-    @property
-    def name(self) -> str:
-        return str(self.wire["metadata"]["name"])
-
-    @property
-    def uid(self) -> str:
-        return str(self.wire["metadata"]["uid"])
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        return self.wire["metadata"].get("labels") or {}
-
-    @classmethod
-    def from_wire(cls, obj: dict[str, Any]) -> "Child":
-        """Keep what plans compare: metadata and spec."""
-        obj.pop("status", None)
-        return cls.of_scheduler(lambda whole: whole, obj)
-
-    @classmethod
-    def of_scheduler(cls, view: Callable[[dict[str, Any]], dict[str, Any]], obj: dict[str, Any]) -> "Child":
-        """Keep what the scheduler's back end looks at."""
-        obj = slim(view(obj))
-        metadata = obj["metadata"]
-        owner = next((ref.get("uid", "") for ref in metadata.get("ownerReferences") or () if ref.get("controller")), "")
-        return cls(obj, int(metadata["resourceVersion"]), owner)
-
-
-Feed = tuple[Store[Any], Callable[[dict[str, Any]], Any]]
-"""A store, and what it keeps of an object in wire form."""
-
-
-class SchedulerObjects:
-    """The kinds of the scheduler back ends, as far as the API server serves them (`grove.schedulers.Cluster`)."""
-
-    def __init__(self, watches: Sequence[Watch]) -> None:
-        self.stores: dict[Watch, Store[Child]] = {
-            watch: Store({"gang": lambda obj: [(obj.namespace, obj.labels.get(labels.PODGANG))]}) for watch in watches
-        }
-        self._served: set[ResourceType] = set()
-        self._subscribers: list[Callable[[], None]] = []
-
-    def serves(self, resource: ResourceType) -> bool:
-        """Whether the API server serves the kind now."""
-        return resource in self._served
-
-    def get(self, resource: ResourceType, namespace: str, name: str) -> dict[str, Any] | None:
-        """One object; None when there is none."""
-        found = (store.get(namespace, name) for store in self._of(resource))
-        return next((obj.wire for obj in found if obj is not None), None)
-
-    def of_gang(self, resource: ResourceType, namespace: str, gang: str) -> list[dict[str, Any]]:
-        """The objects whose label names the gang."""
-        return [obj.wire for store in self._of(resource) for obj in store.by_index("gang", (namespace, gang))]
-
-    def feed(self, resource: ResourceType) -> Feed | None:
-        """Where the answers to our writes of a kind go; None for kinds that no back end watches."""
-        watch = next((watch for watch in self.stores if watch.resource == resource), None)
-        return (self.stores[watch], partial(Child.of_scheduler, watch.view)) if watch is not None else None
-
-    def _of(self, resource: ResourceType) -> list[Store[Child]]:
-        return [store for watch, store in self.stores.items() if watch.resource == resource]
-
-    def on_served(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when a kind becomes served or is served no more."""
-        self._subscribers.append(callback)
-
-    def note_served(self, resource: ResourceType, served: bool) -> None:
-        """Take note of what an informer found out."""
-        (self._served.add if served else self._served.discard)(resource)
-        for callback in self._subscribers:
-            callback()
 
 
 class World:
@@ -282,24 +197,24 @@ class World:
     def replica_snapshot(self, template: Template, replica: int) -> ReplicaSnapshot:
         """A live view of what a set replica has. Objects are looked up by name, so its cost is the replica's size."""
         owners = {template.uid}
-        groups = _Owned(self.scaling_groups, template.namespace, owners, lambda obj: obj)
+        groups = Owned(self.scaling_groups, template.namespace, owners, lambda obj: obj)
         for group in template.groups:
             live = groups.get(f"{template.name}-{replica}-{group}")
             if live is not None and set_replica(live) == replica:
                 owners = owners | {live.uid}
         mine = {template.uid}
         return ReplicaSnapshot(
-            podcliques=_Owned(self.podcliques, template.namespace, owners, lambda obj: obj),
+            podcliques=Owned(self.podcliques, template.namespace, owners, lambda obj: obj),
             scaling_groups=groups,
-            podgangs=_Owned(self.podgangs, template.namespace, mine, lambda obj: obj),
-            services=_Owned(self.services, template.namespace, mine, lambda obj: obj.wire),
-            autoscalers=_Owned(self.autoscalers, template.namespace, mine, lambda obj: obj.wire),
+            podgangs=Owned(self.podgangs, template.namespace, mine, lambda obj: obj),
+            services=Owned(self.services, template.namespace, mine, lambda obj: obj.wire),
+            autoscalers=Owned(self.autoscalers, template.namespace, mine, lambda obj: obj.wire),
             pods=self.pods_by_owner(),
         )
 
     def members(self, scaling_group: PodCliqueScalingGroup) -> Mapping[str, PodClique]:
         """The PodCliques a scaling group owns, by name, as they are when it is asked."""
-        return _Owned(self.podcliques, scaling_group.namespace, {scaling_group.uid}, lambda obj: obj)
+        return Owned(self.podcliques, scaling_group.namespace, {scaling_group.uid}, lambda obj: obj)
 
     def set_of(self, child: PodClique | PodCliqueScalingGroup) -> Template | None:
         """The set a child belongs to by its label, if the set or one of its scaling groups owns it."""
@@ -314,7 +229,7 @@ class World:
 
     def pods_by_owner(self) -> Mapping[str, list[PodView]]:
         """All pods by the uid of their PodClique, as they are when it is asked."""
-        return _PodsByOwner(self.pods)
+        return PodsByOwner(self.pods)
 
     def being_updated(self, podclique: PodClique) -> bool:
         """Whether a rolling update is at work on a PodClique or on the scaling group that owns it."""
@@ -323,50 +238,6 @@ class World:
             return False
         group = self.scaling_groups.get(podclique.namespace, podclique.labels.get(labels.SCALING_GROUP, ""))
         return updating(podclique if group is None else group, template)
-
-
-S = TypeVar("S", bound=Stored)
-
-
-class _Owned(Mapping[str, V], Generic[S, V]):
-    """Objects of one namespace that one of `owners` (uids) controls, looked up by name."""
-
-    def __init__(self, store: Store[S], namespace: str, owners: Collection[str], show: Callable[[S], V]) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._owners = owners
-        self._show = show
-
-    def __getitem__(self, name: str) -> V:
-        obj: Any = self._store.get(self._namespace, name)
-        if obj is None or obj.owner_uid not in self._owners:
-            raise KeyError(name)
-        return self._show(obj)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([obj.name for owner in self._owners for obj in self._store.by_index("owner", owner)])
-
-    def __len__(self) -> int:
-        return sum(self._store.count("owner", owner) for owner in self._owners)
-
-
-class _PodsByOwner(Mapping[str, list[PodView]]):
-    """Pods by the uid of their PodClique."""
-
-    def __init__(self, pods: Store[PodView]) -> None:
-        self._pods = pods
-
-    def __getitem__(self, uid: str) -> list[PodView]:
-        return self._pods.by_index("owner", uid)
-
-    def get(self, uid: str, default: Any = None) -> list[PodView]:
-        return self._pods.by_index("owner", uid)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({pod.owner_uid for pod in self._pods})
-
-    def __len__(self) -> int:
-        return len({pod.owner_uid for pod in self._pods})
 
 
 def _look_again(informers: Collection[Informer[Any]], old: Child | None, new: Child | None) -> None:
