@@ -26,11 +26,18 @@ def command(program: Program, folder: Path) -> list[str]:
 def start(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
     def run() -> subprocess.Popen[str]:
         words = command(request.param, tmp_path)
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_as_in_a_container
+        )
         request.addfinalizer(process.kill)
         return process
 
     return run
+
+
+def _as_in_a_container() -> None:
+    """Heed SIGINT, also where the tests run in the background, which ignores it: a shell cannot trap it then."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def first_line(process: subprocess.Popen[str]) -> str:
