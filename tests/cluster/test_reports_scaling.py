@@ -92,7 +92,8 @@ def test_s5_applying_the_set_again_keeps_scaled_replicas(workspace: Workspace) -
     assert pclq["spec"]["replicas"] == 5
     workspace.until("pcs", "w", lambda now: now["status"]["observedGeneration"] == 2, "the change is observed")
     assert workspace.get("pclq", "w-0-a")["spec"]["replicas"] == 5
-    assert len(workspace.clique_pods("w-0-a")) == 5
+    # The update replaces them one by one, so now and then there is one less.
+    workspace.wait(lambda: len(workspace.clique_pods("w-0-a")) == 5, "it has five pods")
 
 
 def test_s7_status_converges_without_another_event(workspace: Workspace) -> None:
