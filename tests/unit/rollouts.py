@@ -7,7 +7,8 @@ import inspect
 import os
 import random
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -282,8 +283,9 @@ class Rollout:
         return {name for name in self.uids() if name.startswith(prefixes)}
 
 
-def slow_cluster(seed: int) -> Cluster:
-    """A cluster whose pods take random times."""
+@asynccontextmanager
+async def slow_cluster(seed: int) -> AsyncIterator[Cluster]:
+    """A cluster whose pods take random times, with one operator at work."""
     rng = random.Random(seed)
 
     def up_to(seconds: float) -> Callable[[], float]:
@@ -291,7 +293,11 @@ def slow_cluster(seed: int) -> Cluster:
 
     cluster = Cluster(bind_after=up_to(0.3), ready_after=up_to(2.0), gone_after=up_to(3.0))
     cluster.watchdog.staleness = 1.0
-    return cluster
+    cluster.start()
+    try:
+        yield cluster
+    finally:
+        await cluster.close()
 
 
 def is_ready(pod: Object) -> bool:
@@ -305,14 +311,10 @@ def updating(obj: Object, unavailable: int = 1, repeat: int = REPEAT) -> Callabl
 
     def decorate(test: Callable[[Rollout], Awaitable[None]]) -> Callable[[int], None]:
         async def main(seed: int) -> None:
-            cluster = slow_cluster(seed)
-            cluster.start()
-            try:
+            async with slow_cluster(seed) as cluster:
                 rollout = Rollout(cluster, obj, unavailable)
                 await rollout.up()
                 await test(rollout)
-            finally:
-                await cluster.close()
 
         @functools.wraps(test)
         def wrapper(seed: int) -> None:

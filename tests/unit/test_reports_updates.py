@@ -123,10 +123,8 @@ async def test_an_update_has_not_ended_while_one_new_pod_is_not_ready(rollout: R
 @pytest.mark.parametrize("seed", range(REPEAT))
 def test_old_pods_that_never_got_ready_are_replaced_at_once(seed: int) -> None:
     async def main() -> None:
-        cluster = slow_cluster(seed)
-        cluster.pods.may_start = lambda pod: image(pod) != "1"
-        cluster.start()
-        try:
+        async with slow_cluster(seed) as cluster:
+            cluster.pods.may_start = lambda pod: image(pod) != "1"
             rollout = Rollout(cluster, workload(2))
             cluster.create(rollout.obj)
             await cluster.quiet()
@@ -134,8 +132,6 @@ def test_old_pods_that_never_got_ready_are_replaced_at_once(seed: int) -> None:
             rollout.edit(changed(rollout.obj, "a", "b", "c"))
             await rollout.done(20)
             assert rollout.recorder.created == dict.fromkeys(rollout.uids(), 1)
-        finally:
-            await cluster.close()
 
     with virtual_clock():
         run(main())
@@ -144,10 +140,8 @@ def test_old_pods_that_never_got_ready_are_replaced_at_once(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(REPEAT))
 def test_a_fix_reaches_what_never_had_a_node_in_all_replicas_at_once(seed: int) -> None:
     async def main() -> None:
-        cluster = slow_cluster(seed)
-        cluster.pods.schedulable = lambda pod: False
-        cluster.start()
-        try:
+        async with slow_cluster(seed) as cluster:
+            cluster.pods.schedulable = lambda pod: False
             rollout = Rollout(cluster, workload(5))
             cluster.create(rollout.obj)
             await cluster.quiet()
@@ -157,8 +151,6 @@ def test_a_fix_reaches_what_never_had_a_node_in_all_replicas_at_once(seed: int) 
             cluster.pods.schedulable = lambda pod: True
             cluster.pods.step()
             await rollout.done(50)
-        finally:
-            await cluster.close()
 
     with virtual_clock():
         run(main())
@@ -169,10 +161,8 @@ def test_a_change_reaches_what_runs_though_another_replica_never_found_room(poor
     """So it also reaches it when it makes the room that the other lacks: smaller pods, here."""
 
     async def main() -> None:
-        cluster = slow_cluster(poor)
-        cluster.pods.schedulable = lambda pod: pod["metadata"]["labels"][SET_REPLICA] != str(poor)
-        cluster.start()
-        try:
+        async with slow_cluster(poor) as cluster:
+            cluster.pods.schedulable = lambda pod: pod["metadata"]["labels"][SET_REPLICA] != str(poor)
             rollout = Rollout(cluster, workload(2))
             cluster.create(rollout.obj)
             await cluster.quiet()
@@ -185,8 +175,6 @@ def test_a_change_reaches_what_runs_though_another_replica_never_found_room(poor
             cluster.pods.step()
             await rollout.done(20)
             assert rollout.recorder.created == dict.fromkeys(rollout.uids(), 1)
-        finally:
-            await cluster.close()
 
     with virtual_clock():
         run(main())
@@ -519,9 +507,7 @@ async def test_a_client_is_never_told_too_early(rollout: Rollout) -> None:
 def test_the_operator_is_killed_at_random_moments(seed: int) -> None:
     async def main() -> None:
         rng = random.Random(seed)
-        cluster = slow_cluster(seed)
-        cluster.start()
-        try:
+        async with slow_cluster(seed) as cluster:
             rollout = Rollout(cluster, workload(2))
             await rollout.up()
             rollout.edit(changed(rollout.obj, "a", "b", "c"))
@@ -532,8 +518,6 @@ def test_the_operator_is_killed_at_random_moments(seed: int) -> None:
             await rollout.done(20)
             assert set(rollout.recorder.created.values()) == {1}
             assert rollout.recorder.moves == ["0", "1"]
-        finally:
-            await cluster.close()
 
     with virtual_clock():
         run(main())
@@ -542,10 +526,8 @@ def test_the_operator_is_killed_at_random_moments(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(max(REPEAT, 4)))
 def test_two_operators_and_a_bad_wire(seed: int) -> None:
     async def main() -> None:
-        cluster = slow_cluster(seed)
-        cluster.start()
-        cluster.start()
-        try:
+        async with slow_cluster(seed) as cluster:
+            cluster.start()
             rollout = Rollout(cluster, workload(2))
             await rollout.up()
             cluster.api.faults.chaos(0.05, seed)
@@ -555,8 +537,6 @@ def test_two_operators_and_a_bad_wire(seed: int) -> None:
             await cluster.heal()
             await rollout.check(20)
             assert set(rollout.recorder.created.values()) == {1}
-        finally:
-            await cluster.close()
 
     with virtual_clock():
         run(main())
@@ -565,9 +545,7 @@ def test_two_operators_and_a_bad_wire(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(REPEAT))
 def test_an_update_costs_few_writes(seed: int) -> None:
     async def main() -> None:
-        cluster = slow_cluster(seed)
-        cluster.start()
-        try:
+        async with slow_cluster(seed) as cluster:
             rollout = Rollout(cluster, pod_set(clique("a", 2), replicas=10))
             await rollout.up()
             sent = len(cluster.api.writes())
@@ -584,8 +562,6 @@ def test_an_update_costs_few_writes(seed: int) -> None:
             assert 20 <= writes["patch podgangs"] <= 24
             statuses = sum(count for key, count in writes.items() if "status" in key)
             assert statuses <= 10 * 14, writes
-        finally:
-            await cluster.close()
 
     with virtual_clock():
         run(main())
