@@ -49,7 +49,7 @@ async def measure_bare(scenario: Scenario, server: str, kubeconfig: Path) -> dic
     Raises GoalMissedError when pods do not get ready or do not go.
     """
     replicas = _on_paper(scenario)
-    async with open_session(ssl=credentials(kubeconfig)) as session:
+    async with open_session(ssl=await credentials(kubeconfig)) as session:
         client = Client(lambda: session, server)
         seen = Observer(client)
         async with seen.watching():

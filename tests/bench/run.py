@@ -80,7 +80,7 @@ async def measure(scenario: Scenario, target: Target, idle: float, say: Callable
 
     Raises GoalMissedError when the set does not get where it should.
     """
-    async with open_session(ssl=credentials(target.kubeconfig)) as session:
+    async with open_session(ssl=await credentials(target.kubeconfig)) as session:
         run = _Measurement(scenario, target, session, say)
         async with run.observer.watching():
             await run.whole_life(idle)

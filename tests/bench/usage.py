@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
-import yaml
+
+from grove.runtime.kubeconfig import Kubeconfig
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SAMPLE = re.compile(r"^(\w+)\{(.*)\} (\S+)$", re.MULTILINE)
@@ -172,10 +173,8 @@ def memory(pid: int) -> Memory:
     return Memory(*(round(int(status[field]) * 1024 / 1e6, 1) for field in ("VmRSS", "VmHWM")))
 
 
-def credentials(kubeconfig: Path) -> ssl.SSLContext:
+async def credentials(kubeconfig: Path) -> ssl.SSLContext:
     """What the kubeconfig of a local cluster trusts and shows."""
-    config = yaml.safe_load(kubeconfig.read_text())
-    context = ssl.create_default_context(cafile=config["clusters"][0]["cluster"]["certificate-authority"])
-    user = config["users"][0]["user"]
-    context.load_cert_chain(user["client-certificate"], user["client-key"])
-    return context
+    config = Kubeconfig.read(str(kubeconfig))
+    assert config is not None, f"{kubeconfig} does not exist"
+    return (await config.credentials()).ssl_context()
