@@ -1,7 +1,7 @@
 """Who is woken by which change. Every reconciler waits for its key; none polls."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from grove.api import labels, names
@@ -15,7 +15,7 @@ from grove.plan.breach import breach_of, terminated_until
 from grove.plan.observed import PodView
 from grove.plan.progress import current_replica, replica_of, under_way, updating
 from grove.plan.template import Template
-from grove.runtime.cache import Store
+from grove.runtime.cache import Store, Stored
 
 R = TypeVar("R", bound=Resource)
 
@@ -30,6 +30,8 @@ SOON = 0.05
 """Seconds for changes that come in swarms and decide nothing by themselves: pods of one clique getting ready, say."""
 LATER = 0.2
 """Seconds for what only counts towards a summary."""
+AT_LEAST = 10.0
+"""Seconds for what the pass knows, as it wrote it itself: one more look, where nothing else asks for it before."""
 
 
 _BOOKKEEPING = ("resourceVersion", "generation", "managedFields")
@@ -43,6 +45,16 @@ class Wake:
     replica: Callable[[ReplicaKey, float], None]
     scaling_group: Callable[[Name, float], None]
     podclique: Callable[[Name, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Urgency:
+    """Within how many seconds a pod's change is looked at, by the pass of its PodClique and by that of its gang."""
+
+    podclique: float
+    replica: float
+    counts: bool
+    """whether there is one more or one less that holds its place, or that is ready"""
 
 
 class Router:
@@ -92,10 +104,10 @@ class Router:
             self._update_changed(old, new)
             return
         self._wake.podcliqueset(key, AT_ONCE)
+        for replica in range(template.replicas):
+            self._wake.replica((*key, replica), AT_ONCE)
         if new is None:
             return
-        for replica in range(new.replicas):
-            self._wake.replica((*key, replica), AT_ONCE)
         if old is None or old.generation_hash != new.generation_hash or old.uid != new.uid:
             for podclique in self._world.podcliques.by_index("set", key):
                 self._wake.podclique((podclique.namespace, podclique.name), AT_ONCE)
@@ -154,7 +166,7 @@ class Router:
             if more or group is None:
                 self._wake_set(seen, LATER)
             if more:
-                self._wake_replica(seen, AT_ONCE)
+                self._wake_replica(seen, AT_LEAST if group is None and self._is_made(old) else AT_ONCE)
 
     def _podclique_judged(self, old: PodClique, new: PodClique) -> None:
         """Wake who reads a status: the gang's pass for what it tells, the PodClique's own when its pods are to go."""
@@ -169,12 +181,12 @@ class Router:
         self._wake_set(podgang, LATER)
         if old is None or new is None or _beyond_status(old, new) or not self._world.taking:
             for podclique in self._world.podcliques.by_index("gang", (podgang.namespace, podgang.name))[:1]:
-                self._wake_replica(podclique, AT_ONCE if new is None else SOON)
+                self._wake_replica(podclique, AT_LEAST if self._is_made(old) else AT_ONCE if new is None else SOON)
 
     def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         if old == new:
             return
-        urgency = _Urgency.of(old, new, ours=self._world.taking)
+        urgency = self._urgency(old, new)
         for owner in {seen.owner_uid for seen in (old, new) if seen is not None}:  # a pod may be taken from its owner
             for podclique in self._world.podcliques.by_index("uid", owner):
                 self._wake.podclique((podclique.namespace, podclique.name), urgency.podclique)
@@ -188,6 +200,28 @@ class Router:
         if new is not None and not new.owner_uid:
             self._wake.podclique((new.namespace, new.podclique), AT_ONCE)
 
+    def _urgency(self, old: PodView | None, new: PodView | None) -> _Urgency:
+        """Judge the change of a pod.
+
+        A pod that holds its place no more gets a successor at once, and one that came joins its gang. One that got
+        ready lets others go, or start where there is an order; one on a node lets scaled gangs start. The rest is only
+        told in statuses.
+        """
+        before, after = old is not None and old.active, new is not None and new.active
+        if before != after or (old is not None and new is not None and _tags(old) != _tags(new)):
+            return _Urgency(SOON if self._world.taking and after else AT_ONCE, AT_ONCE if after else LATER, counts=True)
+        if old is None or new is None:  # it has ended now, and held its place no more before
+            return _Urgency(SOON, LATER, counts=False)
+        template = self._world.sets.get(new.namespace, new.set_name)
+        if old.ready != new.ready:
+            return _Urgency(SOON, SOON if template is not None and template.starts_after else LATER, counts=True)
+        if old.owner_uid != new.owner_uid:
+            return _Urgency(LATER, SOON, counts=False)
+        if self._world.taking and replace(old, gates=new.gates) == new:
+            return _Urgency(LATER, AT_LEAST, counts=False)
+        placed = old.scheduled != new.scheduled or old.node != new.node or old.refusal != new.refusal
+        return _Urgency(LATER, SOON if placed and template is not None and template.groups else LATER, counts=False)
+
     def _wake_update(self, podclique: PodClique) -> None:
         """Wake the set whose update has come to these pods, as it judges by pods whether the replica is done.
 
@@ -200,7 +234,8 @@ class Router:
     def _service_changed(self, old: Child | None, new: Child | None) -> None:
         for child in (new, old):
             if child is not None:
-                self._wake_owner(child.namespace, child.wire["metadata"].get("labels") or {}, SOON)
+                tags = child.wire["metadata"].get("labels") or {}
+                self._wake_owner(child.namespace, tags, AT_LEAST if self._is_made(old) else SOON)
 
     def _autoscaler_changed(self, old: Child | None, new: Child | None) -> None:
         child = new or old
@@ -209,7 +244,7 @@ class Router:
         target: Resource | None = self._world.podcliques.get(child.namespace, child.name)
         target = target or self._world.scaling_groups.get(child.namespace, child.name)
         if target is not None:
-            self._wake_replica(target, SOON)
+            self._wake_replica(target, AT_LEAST if self._is_made(old) else SOON)
 
     def _scheduler_object_changed(self, old: Child | None, new: Child | None) -> None:
         if old is not None and new is not None and _content(old) == _content(new):
@@ -240,36 +275,13 @@ class Router:
         self._wake_owner(child.namespace, child.labels, within)
 
     def _wake_owner(self, namespace: str, tags: Mapping[str, str], within: float) -> None:
-        index = names.index_of(tags.get(labels.PODCLIQUESET_REPLICA_INDEX, ""))
-        if index is not None:
-            self._wake.replica((namespace, tags.get(labels.PART_OF, ""), index), within)
+        index, name = names.index_of(tags.get(labels.PODCLIQUESET_REPLICA_INDEX, "")), tags.get(labels.PART_OF, "")
+        if index is not None and self._world.sets.get(namespace, name) is not None:  # a set that comes wakes them all
+            self._wake.replica((namespace, name, index), within)
 
-
-@dataclass(frozen=True, slots=True)
-class _Urgency:
-    """Within how many seconds a pod's change is looked at, by the pass of its PodClique and by that of its gang."""
-
-    podclique: float
-    replica: float
-    counts: bool
-    """whether there is one more or one less that holds its place, or that is ready"""
-
-    @classmethod
-    def of(cls, old: PodView | None, new: PodView | None, *, ours: bool) -> "_Urgency":
-        """Judge a change; `ours` is one that the operator made itself.
-
-        A pod that holds its place no more gets a successor at once, and one that came joins its gang. One that got
-        ready lets others go or start, one on a node lets scaled gangs start. The rest is only told in statuses.
-        """
-        before, after = old is not None and old.active, new is not None and new.active
-        if before != after or (old is not None and new is not None and _tags(old) != _tags(new)):
-            return cls(SOON if ours and after else AT_ONCE, AT_ONCE if after else LATER, counts=True)
-        if old is None or new is None:  # it has ended now, and held its place no more before
-            return cls(SOON, LATER, counts=False)
-        if old.ready != new.ready:
-            return cls(SOON, SOON, counts=True)
-        placed = old.scheduled != new.scheduled or old.node != new.node or old.owner_uid != new.owner_uid
-        return cls(LATER, SOON if placed or old.refusal != new.refusal else LATER, counts=False)
+    def _is_made(self, old: Stored | None) -> bool:
+        """Whether the change is the answer to the create of an object, `old` being what was known of it."""
+        return old is None and self._world.taking
 
 
 def _tags(pod: PodView) -> tuple[str, ...]:

@@ -1,12 +1,17 @@
 """Which passes a change wakes."""
 
+import copy
+from collections.abc import Callable, Mapping
+
 import pytest
 
 from grove.api import labels
-from grove.controllers.routing import Router, Wake
+from grove.controllers.routing import AT_LEAST, AT_ONCE, LATER, SOON, Router, Wake
 from grove.controllers.world import World
-from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET
+from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG, SERVICE
+from grove.plan.replica import ReplicaSnapshot, plan_children, plan_gangs
 from grove.runtime.resources import ResourceType
+from grove.runtime.writes import Create
 from tests.unit.support import NOW, Object, Paper, clique, group, pod_set, pod_wire, stored
 
 SOURCE = pod_set(clique("a"), clique("b"), groups=[group("g", ["b"])], replicas=2)
@@ -14,33 +19,60 @@ PAPER = Paper.of(SOURCE)
 GROUP = PAPER.scaling_groups["web-0-g"].wire
 STANDALONE = PAPER.podcliques["web-0-a"].wire
 MEMBER = PAPER.podcliques["web-0-g-0-b"].wire
+RESOURCES = {resource.kind: resource for resource in (PODCLIQUE, PODCLIQUESCALINGGROUP, PODGANG, SERVICE)}
+
+
+Key = tuple[str | int, ...]
 
 
 class Woken:
-    """A router at work, and the keys it wakes."""
+    """A router at work in a world that has the set `source`, and the keys it wakes."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: Object = SOURCE) -> None:
         self.world = World()
-        self.keys: set[tuple[str | int, ...]] = set()
+        self.within: dict[Key, float] = {}
+        """by what the last news woke: within how many seconds at the latest"""
         self.router = Router(
             self.world,
             Wake(
-                podcliqueset=lambda key, _: self.keys.add(("set", *key)),
-                replica=lambda key, _: self.keys.add(("replica", *key)),
-                scaling_group=lambda key, _: self.keys.add(("group", *key)),
-                podclique=lambda key, _: self.keys.add(("podclique", *key)),
+                podcliqueset=lambda key, within: self._wake(("set", *key), within),
+                replica=lambda key, within: self._wake(("replica", *key), within),
+                scaling_group=lambda key, within: self._wake(("group", *key), within),
+                podclique=lambda key, within: self._wake(("podclique", *key), within),
             ),
         )
         self.router.connect()
+        self.by(PODCLIQUESET, stored(source, labels={}), 1)
 
-    def by(self, resource: ResourceType, obj: Object, version: int, **tags: str | None) -> set[tuple[str | int, ...]]:
-        """What the news of an object wakes, whose labels are changed (None: removed)."""
-        self.keys.clear()
+    def _wake(self, key: Key, within: float) -> None:
+        self.within[key] = min(within, self.within.get(key, within))
+
+    def by(
+        self,
+        resource: ResourceType,
+        obj: Object,
+        version: int,
+        *,
+        ours: bool = True,
+        tags: Mapping[str, str | None] | None = None,
+    ) -> set[Key]:
+        """What the news of an object wakes, whose labels are changed (None: removed).
+
+        `ours` is the answer to a write, else a watch tells.
+        """
+        self.within.clear()
         metadata = {**obj["metadata"], "resourceVersion": str(version)}
-        merged = {**metadata["labels"], **tags}
+        merged = {**metadata["labels"], **(tags or {})}
         metadata["labels"] = {key: value for key, value in merged.items() if value is not None}
-        self.world.take(resource, {**obj, "metadata": metadata})
-        return self.keys.copy()
+        news = {**obj, "metadata": metadata}
+        if ours:
+            self.world.take(resource, news)
+        else:
+            feed = self.world._feed(resource)
+            assert feed is not None
+            store, view = feed
+            store.put(view(news))
+        return set(self.within)
 
 
 REPLICA = ("replica", "default", "web", 0)
@@ -55,14 +87,14 @@ def test_who_takes_a_label_away_wakes_the_pass_that_puts_it_back(
 ) -> None:
     woken = Woken()
     woken.by(resource, obj, 2)
-    assert {REPLICA, SET} <= woken.by(resource, obj, 3, **{label: value})
+    assert {REPLICA, SET} <= woken.by(resource, obj, 3, tags={label: value})
 
 
 @pytest.mark.parametrize("value", [None, "another"])
 def test_a_member_that_loses_its_group_wakes_the_group(value: str | None) -> None:
     woken = Woken()
     woken.by(PODCLIQUE, MEMBER, 2)
-    assert ("group", "default", "web-0-g") in woken.by(PODCLIQUE, MEMBER, 3, **{labels.SCALING_GROUP: value})
+    assert ("group", "default", "web-0-g") in woken.by(PODCLIQUE, MEMBER, 3, tags={labels.SCALING_GROUP: value})
 
 
 def test_a_pod_taken_from_its_podclique_wakes_it() -> None:
@@ -72,7 +104,7 @@ def test_a_pod_taken_from_its_podclique_wakes_it() -> None:
     woken.by(POD, pod, 3)
     free = {**pod, "metadata": {**pod["metadata"], "ownerReferences": []}}
     assert woken.by(POD, free, 4) == {("podclique", "default", "web-0-a"), REPLICA}
-    assert woken.by(POD, free, 5, some="label") == set()
+    assert woken.by(POD, free, 5, tags={"some": "label"}) == set()
 
 
 def test_news_without_a_change_of_labels_wake_nobody_else() -> None:
@@ -99,3 +131,91 @@ def test_a_pod_wakes_the_set_that_judges_the_update_of_its_replica(current: int 
     woken.by(PODCLIQUE, STANDALONE, 3)
     pod = pod_wire(PAPER.podcliques["web-0-a"], 0, tpl=PAPER.template, ready=True)
     assert (SET in woken.by(POD, pod, 4)) == (current == 0)
+
+
+# How soon
+
+
+def paper(*, grouped: bool = False, ordered: bool = False) -> tuple[Object, Paper]:
+    """A set of two cliques, and its replica."""
+    second = clique("b", startsAfter=["a"]) if ordered else clique("b")
+    startup = "CliqueStartupTypeExplicit" if ordered else "CliqueStartupTypeAnyOrder"
+    source = pod_set(clique("a"), second, groups=[group("g", ["b"])] if grouped else [], cliqueStartupType=startup)
+    return source, Paper.of(source)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_what_a_pass_has_made_itself_is_looked_at_with_the_next_news(grouped: bool) -> None:
+    source, made = paper(grouped=grouped)
+    snapshot = ReplicaSnapshot(podcliques=made.podcliques, scaling_groups=made.scaling_groups)
+    children = [write.body for write in plan_children(made.template, 0, ReplicaSnapshot()) if isinstance(write, Create)]
+    plans = plan_gangs(made.template, 0, snapshot, hurry=lambda _: True, now=NOW)
+    gangs = [write.body for plan in plans.values() for write in plan.spec if isinstance(write, Create)]
+    for ours in (True, False):
+        woken = Woken(source)
+        found = {}
+        for obj in children + gangs:
+            woken.by(RESOURCES[obj["kind"]], stored(obj), 2, ours=ours)
+            found[obj["kind"]] = woken.within[REPLICA]
+        assert found.pop("PodCliqueScalingGroup", AT_ONCE) == AT_ONCE  # another pass gives it its PodCliques
+        assert set(found) == {"Service", "PodClique", "PodGang"}
+        assert all(within == AT_LEAST if ours else within <= SOON for within in found.values())
+
+
+def test_a_podclique_that_the_pass_of_its_group_made_is_looked_at_at_once() -> None:
+    woken = Woken()
+    woken.by(PODCLIQUE, MEMBER, 2)
+    assert woken.within[REPLICA] == AT_ONCE
+
+
+def news_of_a_pod(source: Object, made: Paper, change: Callable[[Object], Object], *, ours: bool = False) -> Woken:
+    """What the change of a gated pod of clique a wakes."""
+    woken = Woken(source)
+    owner = made.podcliques["web-0-a"]
+    woken.by(PODCLIQUE, owner.wire, 2)
+    before = pod_wire(owner, 0, tpl=made.template)
+    woken.by(POD, before, 3)
+    woken.by(POD, change(copy.deepcopy(before)), 4, ours=ours)
+    return woken
+
+
+@pytest.mark.parametrize(("ours", "within"), [(True, AT_LEAST), (False, LATER)])
+def test_the_gates_that_a_pass_has_lifted_are_no_news_to_it(ours: bool, within: float) -> None:
+    def lifted(pod: Object) -> Object:
+        pod["spec"]["schedulingGates"] = []
+        return pod
+
+    assert news_of_a_pod(*paper(), lifted, ours=ours).within[REPLICA] == within
+
+
+def test_an_answer_that_tells_more_than_what_was_written_is_news() -> None:
+    source, made = paper(grouped=True)
+    placed = lambda pod: pod_wire(made.podcliques["web-0-a"], 0, tpl=made.template, node="n")  # noqa: E731
+    assert news_of_a_pod(source, made, placed, ours=True).within[REPLICA] == SOON
+
+
+@pytest.mark.parametrize(("grouped", "within"), [(True, SOON), (False, LATER)])
+def test_a_pod_on_a_node_is_urgent_where_scaled_gangs_may_wait_for_it(grouped: bool, within: float) -> None:
+    source, made = paper(grouped=grouped)
+    placed = lambda pod: pod_wire(made.podcliques["web-0-a"], 0, tpl=made.template, node="n")  # noqa: E731
+    assert news_of_a_pod(source, made, placed).within[REPLICA] == within
+
+
+@pytest.mark.parametrize(("ordered", "within"), [(True, SOON), (False, LATER)])
+def test_a_pod_that_got_ready_is_urgent_where_cliques_start_after_it(ordered: bool, within: float) -> None:
+    source, made = paper(ordered=ordered)
+    ready = lambda pod: pod_wire(made.podcliques["web-0-a"], 0, tpl=made.template, ready=True)  # noqa: E731
+    assert news_of_a_pod(source, made, ready).within[REPLICA] == within
+
+
+def test_what_is_left_of_a_set_wakes_none_of_its_replicas() -> None:
+    woken = Woken()
+    woken.by(PODCLIQUE, STANDALONE, 2)
+    woken.within.clear()
+    template = woken.world.sets.get("default", "web")
+    assert template is not None
+    woken.world.sets.remove("default", "web", template.uid, 9)
+    assert set(woken.within) == {SET, REPLICA, (*REPLICA[:3], 1)}  # for them to be forgotten
+    woken.within.clear()
+    woken.world.podcliques.remove("default", "web-0-a", STANDALONE["metadata"]["uid"], 10)
+    assert set(woken.within) == {SET, ("podclique", "default", "web-0-a")}
