@@ -56,8 +56,9 @@ class Cluster:
     """One cluster in one folder.
 
     `name` is lower-case letters, digits and dashes; left out it is that of the cluster in the folder, or `grove`.
-    `report` gets a line for each thing worth telling. `apiserver_flags` are for the API server of a new cluster. Raises
-    ClusterError for a bad name, for a folder that holds another cluster, and on a platform that cannot run one.
+    `report` gets a line for each thing worth telling. `apiserver_flags` are for the API server of a new cluster, and
+    `gangs` tells whether that has Kubernetes' own gangs. Raises ClusterError for a bad name, for a folder that holds
+    another cluster, and on a platform that cannot run one.
     """
 
     def __init__(
@@ -66,11 +67,14 @@ class Cluster:
         directory: Path = Path(".cluster"),
         report: Callable[[str], None] = lambda _: None,
         apiserver_flags: Mapping[str, str] | None = None,
+        *,
+        gangs: bool = True,
     ) -> None:
         binaries.target_platform()
         self.directory = directory.resolve()
         self._report = report
         self._apiserver_flags = apiserver_flags
+        self._gangs = gangs
         self._kwok = self.directory / "kwok"
         self._clusters = self._kwok / ".kwok" / "clusters"  # where kwokctl keeps them below the home folder
         existing = self._existing_name()
@@ -191,7 +195,7 @@ class Cluster:
     def _create_control_plane(self, programs: dict[str, Path]) -> None:
         self._kwok.mkdir(parents=True)
         config = self._kwok / "cluster.yaml"
-        config.write_text(kwokctl_config(programs, choose_ports(), self._apiserver_flags))
+        config.write_text(kwokctl_config(programs, choose_ports(), self._apiserver_flags, gangs=self._gangs))
         create: list[str | Path] = [programs["kwokctl"], "create", "cluster", "--name", self.name]
         # kwokctl takes options from KWOK_* variables too; none of the user's may leak in. KWOK_WORKDIR is no way to
         # place the files, since it is cut at the first space; HOME is. And it runs the kubectl of PATH.

@@ -76,18 +76,23 @@ def choose_ports() -> dict[str, int]:
 
 
 def kwokctl_config(
-    programs: Mapping[str, Path], ports: Mapping[str, int], apiserver_flags: Mapping[str, str] | None = None
+    programs: Mapping[str, Path],
+    ports: Mapping[str, int],
+    apiserver_flags: Mapping[str, str] | None = None,
+    *,
+    gangs: bool = True,
 ) -> str:
     """The YAML documents that describe a cluster to kwokctl: its options, then the pods' life cycle as stages.
 
-    `apiserver_flags` are further flags of the API server, without the dashes.
+    `apiserver_flags` are further flags of the API server, without the dashes. `gangs` tells whether Kubernetes' own
+    gangs are on; without them it is like Kubernetes before 1.37.
     """
     options = {
         "runtime": "binary",
         "bindAddress": "127.0.0.1",
         "disableQPSLimits": True,
-        "kubeRuntimeConfig": _all_on(GANG_APIS),
-        "kubeFeatureGates": _all_on(GANG_FEATURES),
+        "kubeRuntimeConfig": _all_on(GANG_APIS if gangs else ()),
+        "kubeFeatureGates": _all_on(GANG_FEATURES if gangs else ()),
         "kubeApiserverCertSANs": [_APISERVER_SERVICE],
         "etcdBinary": str(programs["etcd"]),
         "kubeApiserverBinary": str(programs["kube-apiserver"]),

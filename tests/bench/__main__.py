@@ -68,7 +68,7 @@ def _run(scenario: Scenario, idle: float, profile: Path | None) -> Run:
     """One run in a cluster of its own."""
     with tempfile.TemporaryDirectory(prefix="grove-bench-") as folder:
         directory = Path(folder)
-        with running_cluster(directory / "cluster", scenario.nodes, "bench") as harness:
+        with running_cluster(directory / "cluster", scenario.nodes, "bench", gangs=scenario.gangs) as harness:
             _prepare(harness)
             with running_operator(harness.kubeconfig, directory, profile, webhooks=scenario.admission) as operator:
                 target = Target(harness.server, harness.kubeconfig, _programs(harness), operator)
@@ -83,7 +83,7 @@ def _bare(scenario: Scenario) -> dict[str, float]:
     """The bare loop, in a cluster of its own."""
     with (
         tempfile.TemporaryDirectory(prefix="grove-bench-") as folder,
-        running_cluster(Path(folder) / "cluster", scenario.nodes, "bench") as harness,
+        running_cluster(Path(folder) / "cluster", scenario.nodes, "bench", gangs=scenario.gangs) as harness,
     ):
         _prepare(harness)
         found = asyncio.run(measure_bare(scenario, harness.server, harness.kubeconfig))

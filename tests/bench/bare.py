@@ -76,7 +76,7 @@ async def measure_bare(scenario: Scenario, server: str, kubeconfig: Path) -> dic
 def _on_paper(scenario: Scenario) -> list[Replica]:
     obj = default_podcliqueset(with_scheduler(scenario.manifest(), "default-scheduler"))
     template = Template(PodCliqueSet.from_wire(obj))
-    return [scheduled(replica, template) for replica in expand(template)]
+    return [scheduled(replica, template) if scenario.gangs else replica for replica in expand(template)]
 
 
 class _Loop:

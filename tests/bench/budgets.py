@@ -1,7 +1,7 @@
 """What the numbers may be at most: shares of what Grove's Go operator needed for the same shapes on two cores.
 
-The Go operator ran on the same kind of cluster: two cores, KWOK nodes, default-scheduler, one clique of two pods per
-replica. There is no such measurement of 5000 pods; there the cost per pod must not exceed that of 100x2.
+The Go operator ran on the same kind of cluster: two cores, KWOK nodes, default-scheduler without gangs, one clique of
+two pods per replica. There is no such measurement of 5000 pods; there the cost per pod must not exceed that of 100x2.
 """
 
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ class Reference:
 
 
 REFERENCES = {
-    "100x2": Reference(created=12, ready=31, deleted=6.5, cpu=3.2, memory=66),
-    "500x2": Reference(created=38, ready=89, deleted=27, cpu=17, memory=124),
+    "100x2 plain": Reference(created=12, ready=31, deleted=6.5, cpu=3.2, memory=66),
+    "500x2 plain": Reference(created=38, ready=89, deleted=27, cpu=17, memory=124),
 }
 
 

@@ -35,6 +35,8 @@ class Scenario:
     pods: int
     template: dict[str, Any]
     scales: tuple[Scale, ...] = ()
+    gangs: bool = True
+    """whether the cluster has Kubernetes' own gangs"""
     admission: bool = False
     """whether the webhooks are asked while the set is deployed"""
     update: bool = False
@@ -81,6 +83,12 @@ def _pairs(replicas: int) -> Scenario:
         pods=2 * replicas,
         template={"cliques": [_clique("w", 2)]},
     )
+
+
+def _plain(replicas: int) -> Scenario:
+    """Small replicas where pods are placed one by one, as they were when the Go operator was measured."""
+    name, title = f"{replicas}x2 plain", f"{replicas} replicas of 2 pods, no gangs in Kubernetes"
+    return replace(_pairs(replicas), name=name, title=title, gangs=False)
 
 
 def _large() -> Scenario:
@@ -138,5 +146,5 @@ def _chain() -> Scenario:
     )
 
 
-_ALL = (_pairs(100), _pairs(500), _large(), _asked(), _chain(), _updated(100), _updated(500))
+_ALL = (_pairs(100), _pairs(500), _plain(100), _plain(500), _large(), _asked(), _chain(), _updated(100), _updated(500))
 SCENARIOS = {scenario.name: scenario for scenario in _ALL}

@@ -106,7 +106,12 @@ def wait(look: Callable[[], T], timeout: float = PATIENCE, message: str = "the c
 
 @contextmanager
 def running_cluster(
-    directory: Path, nodes: int, name: str | None = None, apiserver_flags: Mapping[str, str] | None = None
+    directory: Path,
+    nodes: int,
+    name: str | None = None,
+    apiserver_flags: Mapping[str, str] | None = None,
+    *,
+    gangs: bool = True,
 ) -> Iterator[Harness]:
     """A cluster of its own in `directory`, gone after the block and after every other end of the test run."""
     guard = subprocess.Popen(
@@ -114,7 +119,7 @@ def running_cluster(
     )
     assert guard.stdin
     try:
-        cluster = Cluster(name, directory, apiserver_flags=apiserver_flags)
+        cluster = Cluster(name, directory, apiserver_flags=apiserver_flags, gangs=gangs)
         cluster.up(nodes)
         yield Harness(cluster)
     finally:

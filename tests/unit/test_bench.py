@@ -101,10 +101,10 @@ def value(runs: list[Run], measure: str) -> Value:
 
 def test_medians_are_judged_and_minimums_shown() -> None:
     """0.4 of the 31 s that the Go operator needs until 200 pods are Ready is 12.4 s."""
-    ready = value([run(ready=seconds) for seconds in (20.0, 12.0, 12.4)], "deploy: Ready")
+    ready = value([run("100x2 plain", ready=seconds) for seconds in (20.0, 12.0, 12.4)], "deploy: Ready")
     assert (ready.median, ready.minimum, ready.within) == (12.4, 12.0, True)
     assert ready.limit == pytest.approx(12.4)
-    assert value([run(ready=12.5)], "deploy: Ready").within is False
+    assert value([run("100x2 plain", ready=12.5)], "deploy: Ready").within is False
 
 
 def test_a_single_write_on_a_touch_is_too_many() -> None:
@@ -120,19 +120,19 @@ def test_cost_per_pod_is_compared_with_the_small_scenario() -> None:
 
 
 def test_shares_of_the_reference() -> None:
-    assert budget("500x2", "deploy: pods created") == pytest.approx(15.2)
-    assert budget("500x2", "deploy: CPU") == pytest.approx(8.5)
-    assert budget("500x2", "memory: peak") == 124
+    assert budget("500x2 plain", "deploy: pods created") == pytest.approx(15.2)
+    assert budget("500x2 plain", "deploy: CPU") == pytest.approx(8.5)
+    assert budget("500x2 plain", "memory: peak") == 124
     assert budget("5000", "deploy: Ready") is None
     assert budget("5000", "idle: writes") == 0
 
 
 def test_the_report_shows_every_measure_and_who_used_the_cpu() -> None:
-    runs = [run(ready=20.0), run("5000")]
+    runs = [run("100x2 plain", ready=20.0), run("5000")]
     text = to_text(runs, summarise(runs))
     assert "20  ≤ 12.4 OVER" in text
     assert "services 100/100" in text
-    assert all(f"{title}: CPU seconds" in text for title in ("100x2", "5000"))
+    assert all(f"{title}: CPU seconds" in text for title in ("100x2 plain", "5000"))
     report = to_json(runs, summarise(runs), "abc")
     assert report["commit"] == "abc"
     assert report["runs"][1]["phases"][0]["usage"]["writes"] == {"create pods": 200, "patch pods": 300}

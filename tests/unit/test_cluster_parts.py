@@ -60,6 +60,15 @@ def test_configuration_names_every_program_and_all_stages() -> None:
     assert {"pod-ready", "pod-fail", "pod-crash", "pod-delete", "pod-init-finish-released"} <= set(names)
 
 
+@pytest.mark.parametrize("gangs", [True, False])
+def test_gangs_are_all_on_or_all_off(gangs: bool) -> None:
+    programs = {tool.name: Path("/cache") / tool.name for tool in binaries.TOOLS}
+    options = next(yaml.safe_load_all(config.kwokctl_config(programs, {}, gangs=gangs)))["options"]
+    on = (*config.GANG_APIS, *config.GANG_FEATURES) if gangs else ()
+    found = [part for key in ("kubeRuntimeConfig", "kubeFeatureGates") for part in options[key].split(",") if part]
+    assert found == [f"{name}=true" for name in on]
+
+
 def test_components_of_an_unfinished_cluster(tmp_path: Path) -> None:
     assert config.read_components(tmp_path) == []
     (tmp_path / "kwok.yaml").write_text("kind: KwokctlConfiguration\noptions: {}\n")
