@@ -13,6 +13,7 @@ from grove.controllers.others import Child
 from grove.controllers.world import World
 from grove.plan.breach import breach_of, terminated_until
 from grove.plan.observed import PodView
+from grove.plan.podclique import wanted_pods
 from grove.plan.progress import current_replica, replica_of, under_way, updating
 from grove.plan.template import Template
 from grove.runtime.cache import Store, Stored
@@ -204,8 +205,8 @@ class Router:
         """Judge the change of a pod.
 
         A pod that holds its place no more gets a successor at once, and one that came joins its gang. One that got
-        ready lets others go, or start where there is an order; one on a node lets scaled gangs start. The rest is only
-        told in statuses.
+        ready lets others go, or start where there is an order; one on a node lets scaled gangs start, and what goes
+        beyond the minimum. The rest is only told in statuses.
         """
         before, after = old is not None and old.active, new is not None and new.active
         if before != after or (old is not None and new is not None and _tags(old) != _tags(new)):
@@ -220,7 +221,13 @@ class Router:
         if self._world.taking and replace(old, gates=new.gates) == new:
             return _Urgency(LATER, AT_LEAST, counts=False)
         placed = old.scheduled != new.scheduled or old.node != new.node or old.refusal != new.refusal
-        return _Urgency(LATER, SOON if placed and template is not None and template.groups else LATER, counts=False)
+        return _Urgency(LATER, SOON if placed and self._others_wait(new, template) else LATER, counts=False)
+
+    def _others_wait(self, pod: PodView, template: Template | None) -> bool:
+        """Whether there may be pods whose gates come off only when others are on nodes."""
+        owners = self._world.podcliques.by_index("uid", pod.owner_uid)
+        surplus = any(wanted_pods(owner) > (owner.spec.min_available or 0) for owner in owners)
+        return surplus or (template is not None and bool(template.groups))
 
     def _wake_update(self, podclique: PodClique) -> None:
         """Wake the set whose update has come to these pods, as it judges by pods whether the replica is done.

@@ -136,11 +136,13 @@ def test_a_pod_wakes_the_set_that_judges_the_update_of_its_replica(current: int 
 # How soon
 
 
-def paper(*, grouped: bool = False, ordered: bool = False) -> tuple[Object, Paper]:
-    """A set of two cliques, and its replica."""
+def paper(*, grouped: bool = False, ordered: bool = False, replicas: int = 1) -> tuple[Object, Paper]:
+    """A set of two cliques, and its replica; one pod of clique a is enough."""
     second = clique("b", startsAfter=["a"]) if ordered else clique("b")
     startup = "CliqueStartupTypeExplicit" if ordered else "CliqueStartupTypeAnyOrder"
-    source = pod_set(clique("a"), second, groups=[group("g", ["b"])] if grouped else [], cliqueStartupType=startup)
+    source = pod_set(
+        clique("a", replicas, 1), second, groups=[group("g", ["b"])] if grouped else [], cliqueStartupType=startup
+    )
     return source, Paper.of(source)
 
 
@@ -194,9 +196,9 @@ def test_an_answer_that_tells_more_than_what_was_written_is_news() -> None:
     assert news_of_a_pod(source, made, placed, ours=True).within[REPLICA] == SOON
 
 
-@pytest.mark.parametrize(("grouped", "within"), [(True, SOON), (False, LATER)])
-def test_a_pod_on_a_node_is_urgent_where_scaled_gangs_may_wait_for_it(grouped: bool, within: float) -> None:
-    source, made = paper(grouped=grouped)
+@pytest.mark.parametrize(("grouped", "replicas", "within"), [(True, 1, SOON), (False, 2, SOON), (False, 1, LATER)])
+def test_a_pod_on_a_node_is_urgent_where_others_may_wait_for_it(grouped: bool, replicas: int, within: float) -> None:
+    source, made = paper(grouped=grouped, replicas=replicas)
     placed = lambda pod: pod_wire(made.podcliques["web-0-a"], 0, tpl=made.template, node="n")  # noqa: E731
     assert news_of_a_pod(source, made, placed).within[REPLICA] == within
 
