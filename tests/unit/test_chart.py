@@ -30,6 +30,15 @@ def test_crds_are_those_of_the_project() -> None:
     assert (CHART / "crds").resolve() == CHART.parents[1] / "crds"
 
 
+def test_the_oldest_kubernetes_is_one_that_knows_all_that_the_crds_ask_for() -> None:
+    """Older API servers than 1.30 refuse `optionalOldSelf`; tried with 1.28.15 (refused) and 1.30.14 (a whole life)."""
+    oldest = re.fullmatch(r">=(1\.\d+)\.0-0", yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"])
+    assert oldest
+    assert f"Kubernetes {oldest[1]} or newer" in (CHART.parents[1] / "docs" / "install.md").read_text()
+    asks = any("optionalOldSelf" in file.read_text() for file in (CHART / "crds").iterdir())
+    assert int(oldest[1].removeprefix("1.")) >= (30 if asks else 25)
+
+
 def test_every_value_is_in_the_schema_with_a_default_that_fits() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
 
