@@ -31,8 +31,8 @@ SOON = 0.05
 """Seconds for changes that come in swarms and decide nothing by themselves: pods of one clique getting ready, say."""
 LATER = 0.2
 """Seconds for what only counts towards a summary."""
-AT_LEAST = 10.0
-"""Seconds for what the pass knows, as it wrote it itself: one more look, where nothing else asks for it before."""
+IN_CASE = 10.0
+"""Seconds for what the pass knows, as it wrote it itself: one more look, should nothing else ask for it before."""
 
 
 _BOOKKEEPING = ("resourceVersion", "generation", "managedFields")
@@ -167,7 +167,7 @@ class Router:
             if more or group is None:
                 self._wake_set(seen, LATER)
             if more:
-                self._wake_replica(seen, AT_LEAST if group is None and self._is_made(old) else AT_ONCE)
+                self._wake_replica(seen, IN_CASE if group is None and self._is_made(old) else AT_ONCE)
 
     def _podclique_judged(self, old: PodClique, new: PodClique) -> None:
         """Wake who reads a status: the gang's pass for what it tells, the PodClique's own when its pods are to go."""
@@ -182,7 +182,7 @@ class Router:
         self._wake_set(podgang, LATER)
         if old is None or new is None or _beyond_status(old, new) or not self._world.taking:
             for podclique in self._world.podcliques.by_index("gang", (podgang.namespace, podgang.name))[:1]:
-                self._wake_replica(podclique, AT_LEAST if self._is_made(old) else AT_ONCE if new is None else SOON)
+                self._wake_replica(podclique, IN_CASE if self._is_made(old) else AT_ONCE if new is None else SOON)
 
     def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         if old == new:
@@ -219,7 +219,7 @@ class Router:
         if old.owner_uid != new.owner_uid:
             return _Urgency(LATER, SOON, counts=False)
         if self._world.taking and replace(old, gates=new.gates) == new:
-            return _Urgency(LATER, AT_LEAST, counts=False)
+            return _Urgency(LATER, IN_CASE, counts=False)
         placed = old.scheduled != new.scheduled or old.node != new.node or old.refusal != new.refusal
         return _Urgency(LATER, SOON if placed and self._others_wait(new, template) else LATER, counts=False)
 
@@ -242,7 +242,7 @@ class Router:
         for child in (new, old):
             if child is not None:
                 tags = child.wire["metadata"].get("labels") or {}
-                self._wake_owner(child.namespace, tags, AT_LEAST if self._is_made(old) else SOON)
+                self._wake_owner(child.namespace, tags, IN_CASE if self._is_made(old) else SOON)
 
     def _autoscaler_changed(self, old: Child | None, new: Child | None) -> None:
         child = new or old
@@ -251,7 +251,7 @@ class Router:
         target: Resource | None = self._world.podcliques.get(child.namespace, child.name)
         target = target or self._world.scaling_groups.get(child.namespace, child.name)
         if target is not None:
-            self._wake_replica(target, AT_LEAST if self._is_made(old) else SOON)
+            self._wake_replica(target, IN_CASE if self._is_made(old) else SOON)
 
     def _scheduler_object_changed(self, old: Child | None, new: Child | None) -> None:
         if old is not None and new is not None and _content(old) == _content(new):

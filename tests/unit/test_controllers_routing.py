@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from grove.api import labels
-from grove.controllers.routing import AT_LEAST, AT_ONCE, LATER, SOON, Router, Wake
+from grove.controllers.routing import AT_ONCE, IN_CASE, LATER, SOON, Router, Wake
 from grove.controllers.world import World
 from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG, SERVICE
 from grove.plan.replica import ReplicaSnapshot, plan_children, plan_gangs
@@ -161,7 +161,7 @@ def test_what_a_pass_has_made_itself_is_looked_at_with_the_next_news(grouped: bo
             found[obj["kind"]] = woken.within[REPLICA]
         assert found.pop("PodCliqueScalingGroup", AT_ONCE) == AT_ONCE  # another pass gives it its PodCliques
         assert set(found) == {"Service", "PodClique", "PodGang"}
-        assert all(within == AT_LEAST if ours else within <= SOON for within in found.values())
+        assert all(within == IN_CASE if ours else within <= SOON for within in found.values())
 
 
 def test_a_podclique_that_the_pass_of_its_group_made_is_looked_at_at_once() -> None:
@@ -181,7 +181,7 @@ def news_of_a_pod(source: Object, made: Paper, change: Callable[[Object], Object
     return woken
 
 
-@pytest.mark.parametrize(("ours", "within"), [(True, AT_LEAST), (False, LATER)])
+@pytest.mark.parametrize(("ours", "within"), [(True, IN_CASE), (False, LATER)])
 def test_the_gates_that_a_pass_has_lifted_are_no_news_to_it(ours: bool, within: float) -> None:
     def lifted(pod: Object) -> Object:
         pod["spec"]["schedulingGates"] = []
