@@ -213,21 +213,21 @@ class Router:
             return _Urgency(SOON if self._world.taking and after else AT_ONCE, AT_ONCE if after else LATER, counts=True)
         if old is None or new is None:  # it has ended now, and held its place no more before
             return _Urgency(SOON, LATER, counts=False)
-        template = self._world.sets.get(new.namespace, new.set_name)
-        if old.ready != new.ready:
-            return _Urgency(SOON, SOON if template is not None and template.starts_after else LATER, counts=True)
-        if old.owner_uid != new.owner_uid:
-            return _Urgency(LATER, SOON, counts=False)
         if self._world.taking and replace(old, gates=new.gates) == new:
             return _Urgency(LATER, IN_CASE, counts=False)
+        turned = old.ready != new.ready
         placed = old.scheduled != new.scheduled or old.node != new.node or old.refusal != new.refusal
-        return _Urgency(LATER, SOON if placed and self._others_wait(new, template) else LATER, counts=False)
+        template = self._world.sets.get(new.namespace, new.set_name)
+        urgent = old.owner_uid != new.owner_uid or (
+            template is not None
+            and ((turned and bool(template.starts_after)) or (placed and self._others_wait(new, template)))
+        )
+        return _Urgency(SOON if turned else LATER, SOON if urgent else LATER, counts=turned)
 
-    def _others_wait(self, pod: PodView, template: Template | None) -> bool:
+    def _others_wait(self, pod: PodView, template: Template) -> bool:
         """Whether there may be pods whose gates come off only when others are on nodes."""
         owners = self._world.podcliques.by_index("uid", pod.owner_uid)
-        surplus = any(wanted_pods(owner) > (owner.spec.min_available or 0) for owner in owners)
-        return surplus or (template is not None and bool(template.groups))
+        return bool(template.groups) or any(wanted_pods(one) > (one.spec.min_available or 0) for one in owners)
 
     def _wake_update(self, podclique: PodClique) -> None:
         """Wake the set whose update has come to these pods, as it judges by pods whether the replica is done.

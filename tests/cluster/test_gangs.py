@@ -18,14 +18,6 @@ from tests.cluster.workspace import (
 GATE = "grove.io/podgang-pending-creation"
 
 
-def quota(workspace: Workspace, pods: int) -> None:
-    """Let the namespace hold so many pods and no more, and wait until that is so."""
-    workspace.create("quota", {"metadata": {"name": "pods"}, "spec": {"hard": {"pods": str(pods)}}})
-    workspace.wait(
-        lambda: workspace.get("quota", "pods")["status"]["hard"]["pods"] == str(pods), "the quota is in force"
-    )
-
-
 def test_a_whole_gang_is_one_podgang_of_all_pods(workspace: Workspace) -> None:
     before = workspace.revision()
     workspace.create("pcs", whole())
@@ -107,7 +99,7 @@ def test_base_scheduled_means_the_minimum_of_every_clique(workspace: Workspace) 
 
 def test_an_incomplete_gang_stays_gated_and_says_why(workspace: Workspace) -> None:
     """A quota refuses one of four pods. Lifted, all goes on without help and the errors are gone."""
-    quota(workspace, 3)
+    workspace.limit_pods(3)
     before = workspace.revision()
     workspace.create("pcs", podcliqueset("q", clique("a", 2), clique("b", 2)))
 
@@ -138,7 +130,7 @@ def test_an_incomplete_gang_stays_gated_and_says_why(workspace: Workspace) -> No
 
 def test_a_lagging_gang_does_not_hold_another(workspace: Workspace) -> None:
     """Two replicas of two pods and a quota for three: one gang runs, the other keeps its gate."""
-    quota(workspace, 3)
+    workspace.limit_pods(3)
     workspace.create("pcs", podcliqueset("l", clique("a", 2), replicas=2))
 
     def one_of_two() -> bool:
@@ -153,7 +145,7 @@ def test_a_lagging_gang_does_not_hold_another(workspace: Workspace) -> None:
 
 
 def test_a_pod_with_the_wrong_gang_label_does_not_count(workspace: Workspace) -> None:
-    quota(workspace, 3)
+    workspace.limit_pods(3)
     workspace.create("pcs", podcliqueset("r", clique("a", 2), clique("b", 2)))
     workspace.wait(lambda: workspace.get("pg", "r-0") and len(workspace.pods()) == 3, "three of four pods are there")
     stray = workspace.pods()[0]["metadata"]["name"]

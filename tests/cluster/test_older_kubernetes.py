@@ -9,9 +9,8 @@ from tests.cluster.conftest import apply_crds
 from tests.cluster.harness import ApiStatus, Harness, running_cluster
 from tests.cluster.operators import OperatorProcess
 from tests.cluster.workloads import partial, whole
-from tests.cluster.workspace import Workspace, condition, gates, uids, verdict
+from tests.cluster.workspace import Object, Workspace, condition, is_gated, uids, verdict
 
-GATE = "grove.io/podgang-pending-creation"
 WHY = "pods are placed one by one: the cluster serves no PodGroups of scheduling.k8s.io/v1beta1"
 
 
@@ -34,6 +33,11 @@ def operator(cluster: Harness, tmp_path_factory: pytest.TempPathFactory) -> Iter
     process.stop()
 
 
+def new_image(pcs: Object) -> None:
+    """Change the template of the first clique."""
+    pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "new:2"
+
+
 def test_a_whole_life(workspace: Workspace) -> None:
     workspace.create("pcs", partial("w"))
     workspace.settled("w", 10)
@@ -52,8 +56,7 @@ def test_a_whole_life(workspace: Workspace) -> None:
     assert len(workspace.events("w", "NoGangGuarantee")) == 1
 
     before = uids(workspace.pods())
-    image = [{"op": "replace", "path": "/spec/template/cliques/0/spec/podSpec/containers/0/image", "value": "new:2"}]
-    workspace.cluster.api("PATCH", workspace.path("pcs", "w"), image, "application/json-patch+json")
+    workspace.update("pcs", "w", new_image)
     after = uids(workspace.settled("w", 14))
     assert len(before - after) == len(workspace.clique_pods("w-0-pc-a")) == 2
 
@@ -64,15 +67,14 @@ def test_a_whole_life(workspace: Workspace) -> None:
 
 def test_gates_come_off_for_whole_gangs_here_too(workspace: Workspace) -> None:
     """A pod fewer than the gang has, and none is handed to the scheduler."""
-    workspace.create("quota", {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "9"}}})
-    workspace.until("quota", "q", lambda quota: bool(quota.get("status", {}).get("hard")), "the quota is in force")
+    workspace.limit_pods(9)
     workspace.create("pcs", whole("w"))
     workspace.wait(lambda: len(workspace.pods()) == 9, "nine pods are made")
     workspace.until(
         "pg", "w-0", lambda gang: verdict(gang, "Initialized") == ("False", "PodGangPodsCreationPending"), "it waits"
     )
-    assert {tuple(gates(pod)) for pod in workspace.pods()} == {(GATE,)}
-    workspace.patch("quota", "q", {"spec": {"hard": {"pods": "10"}}})
+    assert all(map(is_gated, workspace.pods()))
+    workspace.patch("quota", "pods", {"spec": {"hard": {"pods": "10"}}})
     workspace.settled("w", 10)
     workspace.delete("pcs", "w")
     workspace.gone("w")

@@ -107,8 +107,7 @@ def test_a_gate_that_a_webhook_adds(workspace: Workspace, webhook_gate: str) -> 
 
 
 def test_pods_that_a_quota_refuses(workspace: Workspace) -> None:
-    workspace.create("quota", {"metadata": {"name": "pods"}, "spec": {"hard": {"pods": "1"}}})
-    workspace.wait(lambda: workspace.get("quota", "pods")["status"]["hard"]["pods"] == "1", "the quota is in force")
+    workspace.limit_pods(1)
     workspace.create("pcs", podcliqueset("q", clique("a", 2)))
     message = waits(workspace, "q-0", "PodGangPodsCreationPending", "q-0-a has 1 of 2", "exceeded quota: pods")
     assert condition(workspace.get("pg", "q-0"), "Initialized")["message"] == message

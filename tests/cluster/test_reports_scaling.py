@@ -211,8 +211,7 @@ def test_s15_a_namespace_with_sets_can_be_deleted(cluster: Harness, operator: Op
 
 def test_s16_nothing_is_written_to_what_is_being_deleted(workspace: Workspace) -> None:
     """Also in the middle of retries; finalizers of others are theirs to take off."""
-    workspace.create("quota", {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}})
-    workspace.until("quota", "none", lambda quota: quota["status"]["hard"] == {"pods": "0"}, "it is in force")
+    workspace.limit_pods(0)
     workspace.create("pcs", podcliqueset("s", clique("a", 2)))
     workspace.until("pclq", "s-0-a", lambda pclq: pclq["status"]["lastErrors"] != [], "its pods are refused")
     for kind, name in (("pcs", "s"), ("pclq", "s-0-a")):
@@ -223,7 +222,7 @@ def test_s16_nothing_is_written_to_what_is_being_deleted(workspace: Workspace) -
     workspace.create("pcs", podcliqueset("next", clique("a", 0)))
     workspace.settled("next", 0)
     before = workspace.revision()
-    workspace.delete("quota", "none")  # the retry would succeed now
+    workspace.delete("quota", "pods")  # the retry would succeed now
     # Another set is worked on from first to last meanwhile: a write to the first would show among the changes.
     workspace.create("pcs", podcliqueset("next-one", clique("a", 1)))
     workspace.settled("next-one", 1)

@@ -120,6 +120,11 @@ class Workspace:
         """Set replicas through /scale."""
         self.patch(kind, name, {"spec": {"replicas": replicas}}, "scale")
 
+    def limit_pods(self, count: int) -> None:
+        """Let the namespace hold so many pods and no more, by the quota `pods`, and wait until that is so."""
+        self.create("quota", {"metadata": {"name": "pods"}, "spec": {"hard": {"pods": str(count)}}})
+        self.wait(lambda: self.get("quota", "pods")["status"]["hard"]["pods"] == str(count), "the quota is in force")
+
     def hold(self, kind: str, name: str) -> Object:
         """Put somebody's finalizer on an object. What is still held when the test ends is released."""
         self._held.add((kind, name))

@@ -1,7 +1,7 @@
 """Which passes a change wakes."""
 
-import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -170,44 +170,48 @@ def test_a_podclique_that_the_pass_of_its_group_made_is_looked_at_at_once() -> N
     assert woken.within[REPLICA] == AT_ONCE
 
 
-def news_of_a_pod(source: Object, made: Paper, change: Callable[[Object], Object], *, ours: bool = False) -> Woken:
-    """What the change of a gated pod of clique a wakes."""
+def pod_of_a(made: Paper, **fields: Any) -> Object:
+    return pod_wire(made.podcliques["web-0-a"], 0, tpl=made.template, **fields)
+
+
+def urgency(source: Object, made: Paper, pod: Object, *, ours: bool = False) -> float:
+    """Within how many seconds the replica's pass looks at a pod of clique a that was gated before."""
     woken = Woken(source)
-    owner = made.podcliques["web-0-a"]
-    woken.by(PODCLIQUE, owner.wire, 2)
-    before = pod_wire(owner, 0, tpl=made.template)
-    woken.by(POD, before, 3)
-    woken.by(POD, change(copy.deepcopy(before)), 4, ours=ours)
-    return woken
+    woken.by(PODCLIQUE, made.podcliques["web-0-a"].wire, 2)
+    woken.by(POD, pod_of_a(made), 3)
+    woken.by(POD, pod, 4, ours=ours)
+    return woken.within[REPLICA]
 
 
 @pytest.mark.parametrize(("ours", "within"), [(True, IN_CASE), (False, LATER)])
 def test_the_gates_that_a_pass_has_lifted_are_no_news_to_it(ours: bool, within: float) -> None:
-    def lifted(pod: Object) -> Object:
-        pod["spec"]["schedulingGates"] = []
-        return pod
-
-    assert news_of_a_pod(*paper(), lifted, ours=ours).within[REPLICA] == within
+    source, made = paper()
+    lifted = pod_of_a(made)
+    lifted["spec"]["schedulingGates"] = []
+    assert urgency(source, made, lifted, ours=ours) == within
 
 
 def test_an_answer_that_tells_more_than_what_was_written_is_news() -> None:
     source, made = paper(grouped=True)
-    placed = lambda pod: pod_wire(made.podcliques["web-0-a"], 0, tpl=made.template, node="n")  # noqa: E731
-    assert news_of_a_pod(source, made, placed, ours=True).within[REPLICA] == SOON
+    assert urgency(source, made, pod_of_a(made, node="n"), ours=True) == SOON
 
 
 @pytest.mark.parametrize(("grouped", "replicas", "within"), [(True, 1, SOON), (False, 2, SOON), (False, 1, LATER)])
 def test_a_pod_on_a_node_is_urgent_where_others_may_wait_for_it(grouped: bool, replicas: int, within: float) -> None:
     source, made = paper(grouped=grouped, replicas=replicas)
-    placed = lambda pod: pod_wire(made.podcliques["web-0-a"], 0, tpl=made.template, node="n")  # noqa: E731
-    assert news_of_a_pod(source, made, placed).within[REPLICA] == within
+    assert urgency(source, made, pod_of_a(made, node="n")) == within
 
 
 @pytest.mark.parametrize(("ordered", "within"), [(True, SOON), (False, LATER)])
 def test_a_pod_that_got_ready_is_urgent_where_cliques_start_after_it(ordered: bool, within: float) -> None:
     source, made = paper(ordered=ordered)
-    ready = lambda pod: pod_wire(made.podcliques["web-0-a"], 0, tpl=made.template, ready=True)  # noqa: E731
-    assert news_of_a_pod(source, made, ready).within[REPLICA] == within
+    assert urgency(source, made, pod_of_a(made, ready=True)) == within
+
+
+def test_a_pod_found_ready_that_was_gated_counts_for_all_that_has_happened() -> None:
+    """A watch that was away tells of both at once."""
+    source, made = paper(grouped=True)
+    assert urgency(source, made, pod_of_a(made, ready=True)) == SOON
 
 
 def test_what_is_left_of_a_set_wakes_none_of_its_replicas() -> None:
