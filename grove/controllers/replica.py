@@ -88,8 +88,7 @@ class ReplicaReconciler:
         return Done(earliest(*waits), cost)
 
     def _plan_terminations(self, template: Template, replica: int) -> TerminationPlan:
-        snapshot = self._world.replica_snapshot(template, replica)
-        return plan_terminations(template, replica, snapshot.podcliques, snapshot.scaling_groups, time.time())
+        return plan_terminations(template, replica, self._world.replica_snapshot(template, replica), time.time())
 
     def _plan_gangs(self, template: Template, replica: int, terminations: TerminationPlan) -> dict[str, GangPlan]:
         snapshot = self._world.replica_snapshot(template, replica)

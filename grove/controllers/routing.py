@@ -11,7 +11,7 @@ from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podgang import PodGang
 from grove.controllers.others import Child
 from grove.controllers.world import World
-from grove.plan.breach import breach_of, terminated_until
+from grove.plan.breach import breach_of, never_had_minimum, terminated_until
 from grove.plan.observed import PodView
 from grove.plan.podclique import wanted_pods
 from grove.plan.progress import current_replica, replica_of, under_way, updating
@@ -173,7 +173,7 @@ class Router:
         """Wake who reads a status: the gang's pass for what it tells, the PodClique's own when its pods are to go."""
         if terminated_until(old) != terminated_until(new):
             self._wake.podclique((new.namespace, new.name), AT_ONCE)
-        if (breach_of(old), old.status.last_errors) != (breach_of(new), new.status.last_errors):
+        if _judgement(old) != _judgement(new):
             self._wake_replica(new, SOON)
 
     def _podgang_changed(self, old: PodGang | None, new: PodGang | None) -> None:
@@ -322,3 +322,8 @@ def _beyond_status(old: Resource, new: Resource) -> bool:
         or old.metadata.finalizers != new.metadata.finalizers
         or old.metadata.owner_references != new.metadata.owner_references
     )
+
+
+def _judgement(podclique: PodClique) -> tuple[object, ...]:
+    """What the gang's pass reads of a PodClique's status."""
+    return breach_of(podclique), never_had_minimum(podclique), podclique.status.last_errors

@@ -52,6 +52,16 @@ def was_scheduled(podclique: PodClique) -> bool:
     return find_condition(podclique.status.conditions, ConditionType.GANG_TERMINATION_IN_PROGRESS) is not None
 
 
+def never_had_minimum(podclique: PodClique) -> bool:
+    """Whether the PodClique waits for its minimum of nodes, which it has not had since it was made or woke from idle.
+
+    One that an update is at work on does not count.
+    """
+    breached = find_condition(podclique.status.conditions, ConditionType.MIN_AVAILABLE_BREACHED)
+    waits = breached is not None and breached.status == "True" and not podclique.deleting
+    return waits and not was_scheduled(podclique)
+
+
 def terminated_since(podclique: PodClique, seconds: float) -> bool:
     """Whether a termination of the gang has begun, and maybe ended, since that time (seconds since the epoch)."""
     found = find_condition(podclique.status.conditions, ConditionType.GANG_TERMINATION_IN_PROGRESS)

@@ -160,18 +160,22 @@ def _unhealthy(state: GangState, due: Mapping[str, Due]) -> Want:
     if worst is None:
         return Want(kind, False, Reason.SUFFICIENT_READY_PODS, "no clique has fallen below its minimum")
     group, breach = worst
-    text = f"{group.member.podclique} has fallen below its minimum of {group.member.min_replicas}"
     name = group.member.podclique
-    if breach.terminated:
+    if breach is None:
+        text = f"{name} never got its minimum of {group.member.min_replicas} on nodes, as other pods of the gang did"
+    else:
+        text = f"{name} has fallen below its minimum of {group.member.min_replicas}"
+    if breach is not None and breach.terminated:
         text += "; the pods have been replaced"
     elif name in due:
         text += f"; {due[name].target} gets new pods at {rfc3339(due[name].at)} unless it recovers"
-    return Want(kind, True, breach.reason, text)
+    return Want(kind, True, breach.reason if breach else Reason.SCHEDULED_REPLICAS_BELOW_MIN_AVAILABLE, text)
 
 
-def _worst(state: GangState, due: Mapping[str, Due]) -> tuple[GroupState, Breach] | None:
-    """The group in breach whose termination comes first."""
-    found = [(group, breach) for group in state.groups if group.live and (breach := breach_of(group.live))]
+def _worst(state: GangState, due: Mapping[str, Due]) -> tuple[GroupState, Breach | None] | None:
+    """The group whose termination comes first: one in breach, or without that one that was left out (see `in_part`)."""
+    judged = [(group, breach_of(group.live)) for group in state.groups if group.live]
+    found = [(group, breach) for group, breach in judged if breach or group.member.podclique in due]
     never = Due(float("inf"), "")
     return min(found, key=lambda one: due.get(one[0].member.podclique, never).at, default=None)
 
@@ -205,7 +209,7 @@ def _unhealthy_news(
 ) -> Notice | None:
     """What will be terminated and when, told when that is new."""
     worst = _worst(state, due) if want.status else None
-    if worst is None or worst[1].terminated or worst[0].member.podclique not in due:
+    if worst is None or (worst[1] and worst[1].terminated) or worst[0].member.podclique not in due:
         return None
     if find(live, ConditionType.UNHEALTHY).get("message") == want.message:
         return None

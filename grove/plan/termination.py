@@ -2,11 +2,13 @@
 
 Pods are replaced; PodCliques, scaling groups and their numbers stay. Two things can be terminated (reference 6.4, 6.5):
 one replica of a scaling group, when the group can do without it, and else the whole replica of the set. Everything is
-decided from the status of the PodCliques (see `breach`), so it does not matter who decides, or how often.
+decided from the status of the PodCliques (see `breach`), so it does not matter who decides, or how often. Beyond the
+reference, a gang that was placed in part is terminated too (see `in_part`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from grove.api import names
 from grove.api.durations import format_duration, parse_duration
@@ -15,12 +17,17 @@ from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.plan.breach import Breach, breach_of, terminated_since, termination_mark, was_scheduled
 from grove.plan.gangstatus import Due
+from grove.plan.in_part import gangs_in_part
 from grove.plan.kinds import PODCLIQUE
 from grove.plan.observed import PodView
 from grove.plan.podclique import idle
 from grove.plan.progress import updating
+from grove.plan.replica import ReplicaSnapshot
 from grove.plan.template import Template
 from grove.runtime.writes import Patch
+
+PLACING_SECONDS: Final = 30.0
+"""How long a gang may be placed in part before that is a shortage: its pods are bound one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +88,22 @@ def termination_delay(template: Template) -> float:
     return seconds if seconds > 0 else parse_duration(DEFAULT_TERMINATION_DELAY).total_seconds()
 
 
-def plan_terminations(
-    template: Template,
-    replica: int,
-    podcliques: Mapping[str, PodClique],
-    scaling_groups: Mapping[str, PodCliqueScalingGroup],
-    now: float,
-) -> TerminationPlan:
-    """Decide what of a set's replica is to be terminated. Objects are given by name; `now` in seconds since the epoch.
+def plan_terminations(template: Template, replica: int, snapshot: ReplicaSnapshot, now: float) -> TerminationPlan:
+    """Decide what of a set's replica is to be terminated. `now` in seconds since the epoch.
 
     Of shortages of the whole replica the one that began first decides; while there is one, no replica of a group is
     terminated by itself.
     """
     if replica >= template.replicas:
         return TerminationPlan()
-    shortages = list(_shortages(template, replica, podcliques, scaling_groups))
-    if not shortages:
-        return TerminationPlan()
+    shortages = list(_shortages(template, replica, snapshot.podcliques, snapshot.scaling_groups))
+    waits = []
+    for part in _in_part(template, replica, snapshot):
+        left = part.since + PLACING_SECONDS - now
+        if left > 0:
+            waits.append(left)
+        else:
+            shortages.append(part)
     delay = termination_delay(template)
     due = {
         cause: Due(shortage.since + delay, shortage.target.text)
@@ -111,7 +117,7 @@ def plan_terminations(
         terminations = [Termination(whole[0].target, min(s.since for s in whole) + delay, causes)]
     else:
         terminations = [Termination(shortage.target, shortage.since + delay, shortage.causes) for shortage in ripe]
-    waits = [shortage.since + delay - now for shortage in shortages if shortage not in ripe]
+    waits += [shortage.since + delay - now for shortage in shortages if shortage not in ripe]
     return TerminationPlan(tuple(terminations), due, min(waits, default=None))
 
 
@@ -146,17 +152,11 @@ def _shortages(
     podcliques: Mapping[str, PodClique],
     scaling_groups: Mapping[str, PodCliqueScalingGroup],
 ) -> Iterator[_Shortage]:
-    standalone = [names.podclique_name(template.name, replica, clique.name) for clique in template.standalone]
+    standalone = _standalone(template, replica)
     if any(name not in podcliques for name in standalone):
         return  # on its way back; what the replica lacks is not known before it is there
-    groups: list[tuple[PodCliqueScalingGroup, list[tuple[str, ...]]]] = []
-    for group in template.groups:
-        live = scaling_groups.get(names.scaling_group_name(template.name, replica, group))
-        if live is not None:
-            cliques = [clique.name for clique in template.members(group)]
-            groups.append((live, [_members(live.name, index, cliques) for index in range(live.spec.replicas)]))
-    everything = (*standalone, *(name for _, replicas in groups for members in replicas for name in members))
-    whole = Target(f"replica {replica} of PodCliqueSet {template.name}", everything)
+    groups = _groups(template, replica, scaling_groups)
+    whole = _whole(template, replica, groups)
     for name in standalone:
         breach = breach_of(podcliques[name])
         if breach is not None and not breach.terminated:
@@ -165,8 +165,51 @@ def _shortages(
         yield from _shortages_of_group(template, live, replicas, podcliques, whole)
 
 
+def _in_part(template: Template, replica: int, snapshot: ReplicaSnapshot) -> Iterator[_Shortage]:
+    """Gangs that are placed in part, however short a time. A scaled gang is a replica of its group."""
+    for part in gangs_in_part(template, replica, snapshot):
+        groups = _groups(template, replica, snapshot.scaling_groups)
+        target = _whole(template, replica, groups)
+        if part.gang.base:
+            target = next(
+                _replica_of(live, index, members)
+                for live, replicas in groups
+                for index, members in enumerate(replicas)
+                if part.lacking[0] in members
+            )
+        yield _Shortage(part.since, target, part.lacking)
+
+
+_Groups = Sequence[tuple[PodCliqueScalingGroup, Sequence[tuple[str, ...]]]]
+"""Scaling groups, each with the names of the PodCliques of its replicas."""
+
+
+def _standalone(template: Template, replica: int) -> list[str]:
+    return [names.podclique_name(template.name, replica, clique.name) for clique in template.standalone]
+
+
+def _groups(template: Template, replica: int, scaling_groups: Mapping[str, PodCliqueScalingGroup]) -> _Groups:
+    groups = []
+    for group in template.groups:
+        live = scaling_groups.get(names.scaling_group_name(template.name, replica, group))
+        if live is not None:
+            cliques = [clique.name for clique in template.members(group)]
+            groups.append((live, [_members(live.name, index, cliques) for index in range(live.spec.replicas)]))
+    return groups
+
+
 def _members(scaling_group: str, index: int, cliques: Iterable[str]) -> tuple[str, ...]:
     return tuple(names.scaling_group_podclique_name(scaling_group, index, clique) for clique in cliques)
+
+
+def _whole(template: Template, replica: int, groups: _Groups) -> Target:
+    members = (name for _, replicas in groups for members in replicas for name in members)
+    text = f"replica {replica} of PodCliqueSet {template.name}"
+    return Target(text, (*_standalone(template, replica), *members))
+
+
+def _replica_of(group: PodCliqueScalingGroup, index: int, members: tuple[str, ...]) -> Target:
+    return Target(f"replica {index} of PodCliqueScalingGroup {group.name}", members, group.name)
 
 
 def _shortages_of_group(
@@ -191,8 +234,7 @@ def _shortages_of_group(
     spare = max(len(replicas) - group.spec.min_available, 0)
     if len(lost) <= spare:
         for index, fresh in news:
-            target = Target(f"replica {index} of PodCliqueScalingGroup {group.name}", replicas[index], group.name)
-            yield _Shortage(_begin(fresh), target, tuple(fresh))
+            yield _Shortage(_begin(fresh), _replica_of(group, index, replicas[index]), tuple(fresh))
         return
     ran = sum(all(name in podcliques and was_scheduled(podcliques[name]) for name in members) for members in replicas)
     if ran >= group.spec.min_available:

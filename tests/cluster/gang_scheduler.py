@@ -118,7 +118,7 @@ class GangScheduler:
                 waiting.setdefault(place, []).append(pod)
         chosen = list(self._choose(podgroups, waiting, len(free)))
         for (place, pod), node in zip(chosen, free, strict=False):
-            self._bind(pod, node)
+            self.workspace.bind(pod, node)
             self.bound[place] = self.bound.get(place, 0) + 1
         return min(len(chosen), len(free))
 
@@ -142,12 +142,3 @@ class GangScheduler:
                 del waiting[place][:number]
         surplus = [(place, pod) for place, pods in sorted(waiting.items()) if place[0] in placed for pod in pods]
         yield from surplus[:room]
-
-    def _bind(self, pod: Object, node: str) -> None:
-        body = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": pod["metadata"]["name"]},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-        }
-        self.workspace.cluster.api("POST", self.workspace.path("pod", pod["metadata"]["name"], "binding"), body)

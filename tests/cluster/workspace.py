@@ -285,6 +285,17 @@ class Workspace:
         end = next(change.version for change in found if change.name == fence)
         return [change for change in found if change.version < end and not change.name.startswith("fence-")]
 
+    def bind(self, pod: Object, node: str) -> None:
+        """Give a pod its node, as a scheduler does."""
+        name = pod["metadata"]["name"]
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        self.cluster.api("POST", self.path("pod", name, "binding"), body)
+
     def events(self, name: str, reason: str = "") -> list[Object]:
         """The Events about objects of this name."""
         found = self.items("event")

@@ -214,6 +214,23 @@ def test_a_pod_found_ready_that_was_gated_counts_for_all_that_has_happened() -> 
     assert urgency(source, made, pod_of_a(made, ready=True)) == SOON
 
 
+def test_a_podclique_that_says_it_never_had_its_minimum_is_looked_at_with_its_gang() -> None:
+    """Its status may come after the last news of a gang that was placed in part."""
+    woken = Woken()
+    woken.by(PODCLIQUE, STANDALONE, 2)
+    breached = {
+        "type": "MinAvailableBreached",
+        "status": "True",
+        "reason": "R",
+        "message": "m",
+        "lastTransitionTime": NOW,
+    }
+    short = {**STANDALONE, "status": {"conditions": [breached]}}
+    woken.by(PODCLIQUE, short, 3)
+    assert woken.within[REPLICA] == SOON
+    assert REPLICA not in woken.by(PODCLIQUE, {**short, "status": {**short["status"], "replicas": 1}}, 4)
+
+
 def test_what_is_left_of_a_set_wakes_none_of_its_replicas() -> None:
     woken = Woken()
     woken.by(PODCLIQUE, STANDALONE, 2)

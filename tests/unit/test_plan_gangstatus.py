@@ -242,6 +242,18 @@ def test_the_first_to_be_due_is_named() -> None:
     assert condition(shown(made, due=due), "Unhealthy")[2].startswith("web-0-g-0-b")
 
 
+def test_a_clique_that_was_left_out_is_told_of_like_a_breach() -> None:
+    made = paper(gated=False)
+    status = shown(made, due=DUE)
+    text = (
+        "web-0-a never got its minimum of 2 on nodes, as other pods of the gang did; replica 0 of PodCliqueSet web "
+        "gets new pods at 2026-09-01T02:00:00Z unless it recovers"
+    )
+    assert condition(status, "Unhealthy") == ("True", "ScheduledReplicasBelowMinAvailable", text)
+    assert [notice.message for notice in status.notices] == [f"PodGang web-0: {text}, in 2h"]
+    assert condition(shown(made), "Unhealthy")[0] == "False"
+
+
 def test_while_and_after_pods_are_replaced() -> None:
     made = paper(gated=False)
     breach(made, "web-0-a", terminated=True)

@@ -7,6 +7,7 @@ import pytest
 
 from grove.api.podclique import PodClique
 from grove.api.times import rfc3339
+from grove.plan.replica import ReplicaSnapshot
 from grove.plan.termination import TerminationPlan, plan_terminations, termination_delay, termination_writes
 from grove.runtime.writes import Patch
 from tests.fake_api.objects import merge_patch
@@ -59,8 +60,8 @@ def one(kind: str, status: str, since: str) -> dict[str, str]:
     return {"type": kind, "status": status, "reason": "R", "message": "m", "lastTransitionTime": since}
 
 
-def plan(made: Paper) -> TerminationPlan:
-    return plan_terminations(made.template, 0, made.podcliques, made.scaling_groups, NOW)
+def plan(made: Paper, replica: int = 0) -> TerminationPlan:
+    return plan_terminations(made.template, replica, ReplicaSnapshot(made.podcliques, made.scaling_groups), NOW)
 
 
 def targets(made: Paper) -> list[str]:
@@ -118,7 +119,7 @@ def test_a_scaled_group_counts_its_live_replicas() -> None:
 
 def test_nothing_is_terminated_that_the_set_has_no_more() -> None:
     made = paper({A: 500})
-    assert plan_terminations(made.template, 1, made.podcliques, made.scaling_groups, NOW) == TerminationPlan()
+    assert plan(made, 1) == TerminationPlan()
 
 
 def test_an_update_of_the_group_suspends() -> None:
