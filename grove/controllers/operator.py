@@ -61,7 +61,7 @@ class Controllers:
 
     def __init__(self, client: Client, config: OperatorConfiguration, election: Election | None = None) -> None:
         schedulers = config.scheduler.enable()
-        world = World(schedulers)
+        world = World(schedulers, topology_aware=config.topology_aware_scheduling.enabled)
         self.world = world
         self.scheduling = scheduling = Scheduling(schedulers, world)
         self.facts = partial(_facts, scheduling, config)

@@ -8,6 +8,7 @@ from typing import Any
 
 from grove.admission.defaults import default_podcliqueset
 from grove.api import labels
+from grove.api.clustertopologybinding import ClusterTopologyBinding
 from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podcliqueset import PodCliqueSet
@@ -41,9 +42,11 @@ _RECHECK_SECONDS = 60.0
 class World:
     """Everything the operator knows of the cluster. PodCliqueSets are stored defaulted, as their `Template`."""
 
-    def __init__(self, schedulers: Schedulers | None = None) -> None:
+    def __init__(self, schedulers: Schedulers | None = None, *, topology_aware: bool = False) -> None:
+        """With `topology_aware` ClusterTopologyBindings are read too."""
         schedulers = schedulers or enable()
         self.scheduler_objects = SchedulerObjects(schedulers.watches)
+        self.bindings: Store[ClusterTopologyBinding] = Store()
         self.sets: Store[Template] = Store()
         self.scaling_groups: Store[PodCliqueScalingGroup] = Store({"owner": lambda obj: [obj.owner_uid]})
         self.podcliques: Store[PodClique] = Store(
@@ -83,6 +86,12 @@ class World:
             kinds.SERVICE: (self.services, Child.from_wire, MANAGED),
             kinds.AUTOSCALER: (self.autoscalers, Child.from_wire, MANAGED),
         }
+        if topology_aware:
+            self._feeds[kinds.CLUSTERTOPOLOGYBINDING] = (
+                self.bindings,
+                lambda obj: ClusterTopologyBinding.from_wire(slim(obj)),
+                None,
+            )
         self.losses: dict[str, int] = {}
         """Per uid of everything that owns something: how many children it lost since it was last seen to be there."""
         owners: tuple[Store[Any], ...] = (self.sets, self.scaling_groups, self.podcliques)
