@@ -13,6 +13,8 @@ class Want:
     status: bool | None
     reason: str
     message: str
+    observed_generation: int | None = None
+    """the generation of the object that it speaks of; None where that is not told"""
 
     @property
     def wire_status(self) -> str:
@@ -49,10 +51,13 @@ def is_true(conditions: Iterable[Mapping[str, Any]], kind: str) -> bool:
 
 def _updated(live: dict[str, Any], want: Want, now: str) -> dict[str, Any]:
     same = live.get("status") == want.wire_status
-    if same and live.get("reason") == want.reason and live.get("message") == want.message:
+    told = {} if want.observed_generation is None else {"observedGeneration": want.observed_generation}
+    fresh = all(live.get(key) == value for key, value in told.items())
+    if same and fresh and live.get("reason") == want.reason and live.get("message") == want.message:
         return live
     return {
         **live,
+        **told,
         "type": want.type,
         "status": want.wire_status,
         "reason": want.reason,
