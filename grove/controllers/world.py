@@ -46,6 +46,7 @@ class World:
         """With `topology_aware` ClusterTopologyBindings are read too."""
         schedulers = schedulers or enable()
         self.scheduler_objects = SchedulerObjects(schedulers.watches)
+        self.topology_aware = topology_aware
         self.bindings: Store[ClusterTopologyBinding] = Store()
         self.sets: Store[Template] = Store()
         self.scaling_groups: Store[PodCliqueScalingGroup] = Store({"owner": lambda obj: [obj.owner_uid]})
