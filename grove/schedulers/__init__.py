@@ -21,6 +21,7 @@ When which method is called:
 | method | when | for |
 |---|---|---|
 | `watches` | at start | kinds to keep in the cache; one that is not served is waited for |
+| `topologies` | in every pass over a ClusterTopologyBinding | the object that tells of the cluster's levels |
 | `missing` | in every pass | a profile whose CRDs are not there: pods wait, the sets say why |
 | `validate` | on admission, and once per generation of a set | field errors, as from `grove.admission` |
 | `prepare_pod` | when a pod is made | annotations, labels, schedulingGroup, resource claims |
@@ -33,6 +34,7 @@ others wrote on an object stays (`grove.plan.update.ensure` sees to that). A bac
 which is logged and repeated, so raise nothing for what is normal: deleted parents, pods that are not there yet.
 """
 
+from grove.plan.binding import TopologyKind
 from grove.schedulers.backend import (
     Backend,
     Cluster,
@@ -49,5 +51,5 @@ from grove.schedulers.registry import ENTRY_POINTS, SchedulerError, Schedulers, 
 
 __all__ = [
     "ENTRY_POINTS", "Backend", "Cluster", "Decision", "GangView", "Object", "SchedulerError", "Schedulers", "Slot",
-    "UnknownBackend", "Unplaced", "Watch", "enable", "gang_labels", "gang_metadata", "installed",
+    "TopologyKind", "UnknownBackend", "Unplaced", "Watch", "enable", "gang_labels", "gang_metadata", "installed",
 ]  # fmt: skip

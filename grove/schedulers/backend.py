@@ -8,6 +8,7 @@ from grove.admission.fields import Field, Finding
 from grove.api.labels import ConditionType, Reason
 from grove.api.podclique import PodClique
 from grove.api.podgang import PodGang
+from grove.plan.binding import TopologyKind
 from grove.plan.conditions import Want
 from grove.plan.gangs import GangState
 from grove.plan.placement import Placement
@@ -121,6 +122,12 @@ class Backend:
 
     mapping_failed: str = ""
     """reason of the Warning event on a PodGang that loses its guarantee, or never gets it; "" for none"""
+
+    topologies: TopologyKind | None = None
+    """how the scheduler is told the levels of a ClusterTopologyBinding; None when it does not ask.
+
+    The kind is watched only where topologyAwareScheduling is on, and need not be among `watches`.
+    """
 
     def __init__(self, name: str, config: Mapping[str, Any]) -> None:
         """`name` is the profile's name, which pods carry as schedulerName; `config` is the profile's `config`.

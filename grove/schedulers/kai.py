@@ -13,6 +13,7 @@ from grove.admission.rules import schedulers as rules
 from grove.api import labels
 from grove.api.labels import EventReason
 from grove.api.podgang import PodGang, PodGangTopologyConstraint
+from grove.plan.binding import TopologyKind
 from grove.plan.placement import Placement
 from grove.plan.template import mirrored
 from grove.runtime.resources import ResourceType
@@ -24,6 +25,7 @@ from grove.schedulers.podgroups import Membership, guarantee, joined, joins, min
 
 PODGROUP: Final = ResourceType("scheduling.run.ai", "v2alpha2", "podgroups", "PodGroup")
 QUEUE: Final = ResourceType("scheduling.run.ai", "v2", "queues", "Queue", namespaced=False)
+TOPOLOGY: Final = ResourceType("kai.scheduler", "v1alpha1", "topologies", "Topology", namespaced=False)
 
 _NEVER: Final = "-1s"
 _PREEMPTIBILITY: Final = ("preemptible", "non-preemptible")
@@ -39,6 +41,14 @@ class Kai(Backend):
     )
 
     mapping_failed = EventReason.KAI_BACKEND_MAPPING_FAILED
+
+    topologies = TopologyKind(
+        TOPOLOGY,
+        spec=lambda levels: {"levels": [{"nodeLabel": level} for level in levels]},
+        levels=lambda topology: [
+            level.get("nodeLabel", "") for level in (topology.get("spec") or {}).get("levels") or ()
+        ],
+    )
 
     def missing(self, cluster: Cluster) -> str:
         lacking = crds.lacking(cluster, PODGROUP)

@@ -5,7 +5,9 @@ from importlib.metadata import entry_points
 from typing import Any, Final
 
 from grove.api.labels import DEFAULT_SCHEDULER
+from grove.plan.binding import TopologyKind
 from grove.plan.template import Template
+from grove.schedulers import crds
 from grove.schedulers.backend import Backend, UnknownBackend, Watch
 from grove.schedulers.default import DefaultScheduler
 from grove.schedulers.kai import Kai
@@ -58,6 +60,18 @@ class Schedulers:
             for watch in backend.watches:
                 watches.setdefault((watch.resource, watch.label_selector, watch.field_selector), watch)
         return tuple(watches.values())
+
+    @property
+    def topologies(self) -> dict[str, TopologyKind]:
+        """How each scheduler is told the levels of the cluster, by name; of those that ask."""
+        found = {name: self._backends[name].topologies for name in sorted(self._backends)}
+        return {name: kind for name, kind in found.items() if kind is not None}
+
+    @property
+    def topology_watches(self) -> tuple[Watch, ...]:
+        """The kinds of `topologies`, each once, with their CustomResourceDefinitions, which tell when they come."""
+        resources = dict.fromkeys(kind.resource for kind in self.topologies.values())
+        return tuple(watch for resource in resources for watch in (crds.watch(resource), Watch(resource)))
 
 
 def installed() -> list[str]:
