@@ -21,7 +21,7 @@ from grove.runtime.writes import Create, Delete, Patch, Write
 logger = logging.getLogger(__name__)
 
 Reasons = Mapping[tuple[ResourceType, type[Write]], tuple[str, str]]
-"""Event reasons (success, failure) by the resource and kind of a write."""
+"""Event reasons (success, failure) by the resource and kind of a write; what has the reason "" is logged only."""
 
 _WATCHED = (labels.MANAGED_BY, labels.PODGANG)  # the labels by which kinds are selected
 _NAMED = 5  # objects named in one event; the rest is counted
@@ -128,7 +128,7 @@ class Actor:
         losses = self._world.losses.get(uid, 0)
         if not losses:
             return None
-        code, what = _code(Create, resource), f"{resource.kind} {namespace}/{name}"
+        code, what = _code(Create, resource), _called(resource, namespace, name)
         try:
             live = await self._client.get(resource, namespace, name)
         except ApiError as error:
@@ -173,7 +173,7 @@ class Actor:
     ) -> None:
         """One log line and one event per kind of thing done, one line and event per new failure."""
         resource, obj = regarding
-        where = f"{resource.kind} {obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
+        where = _called(resource, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
         done: dict[tuple[ResourceType, type[Write]], list[str]] = {}
         for result in results:
             if result.ok and not result.existing:
@@ -182,14 +182,15 @@ class Actor:
             if key in reasons:
                 message = f"{_VERBS[key[1]]} {_counted(key[0].kind, names)}"
                 logger.info("%s: %s", where, message)
-                self.event(resource, obj, "Normal", reasons[key][0], message)
-        known = {error.get("description") for error in (obj.get("status") or {}).get("lastErrors") or ()}
+                if reasons[key][0]:
+                    self.event(resource, obj, "Normal", reasons[key][0], message)
+        known = _told(obj.get("status") or {})
         for failure in failures:
             quiet = failure.passing or failure.description in known
             logger.log(logging.DEBUG if quiet else logging.WARNING, "%s: %s", where, failure.description)
         for key, (_, reason) in reasons.items():
             failed = next((f for f in failures if not f.passing and f.code == _code(key[1], key[0])), None)
-            if failed is not None:
+            if failed is not None and reason:
                 self.event(resource, obj, "Warning", reason, failed.description)
 
 
@@ -254,7 +255,7 @@ def _counted(kind: str, names: Sequence[str]) -> str:
 def _failure(result: Result) -> Failure | None:
     """The failure of one write, None when it did what it should."""
     write, error = result.write, result.error
-    what = f"{write.resource.kind} {write.namespace}/{write.name}"
+    what = _called(write.resource, write.namespace, write.name)
     code = _code(type(write), write.resource)
     if isinstance(write, Create) and result.existing and result.object is not None:
         return _met(code, what, write, result.object, adopted=_adoption(result) is not None)
@@ -288,7 +289,8 @@ def _met(code: str, what: str, write: Create, found: Mapping[str, Any], *, adopt
     if adopted or namesake or "deletionTimestamp" in found["metadata"]:
         return Failure(code, f"{what} exists already", write.name, passing=True, news_come=_STALE_SECONDS)
     belongs = "another owner" if have else "nobody"
-    text = f"{what} exists already and belongs to {belongs}: delete it, or rename the PodCliqueSet"
+    kind = "PodCliqueSet" if write.resource.namespaced else want.get("kind")
+    text = f"{what} exists already and belongs to {belongs}: delete it, or rename the {kind}"
     return Failure(code, text, write.name)
 
 
@@ -304,7 +306,9 @@ def _adoption(result: Result) -> Patch | None:
     metadata, owner = found["metadata"], _controller(found)
     have, want = metadata.get("labels") or {}, write.body["metadata"]["labels"]
     body: dict[str, Any] = {"resourceVersion": metadata["resourceVersion"]}
-    if not owner and all(have.get(key) == want[key] for key in (labels.MANAGED_BY, labels.PART_OF, labels.COMPONENT)):
+    if not owner and all(
+        key in want and have.get(key) == want[key] for key in (labels.MANAGED_BY, labels.PART_OF, labels.COMPONENT)
+    ):
         body["ownerReferences"] = [*metadata.get("ownerReferences", ()), *write.body["metadata"]["ownerReferences"]]
     elif owner.get("uid") == _controller(write.body)["uid"] and (
         lacking := {key: want[key] for key in _WATCHED if key in want and have.get(key) != want[key]}
@@ -313,6 +317,16 @@ def _adoption(result: Result) -> Patch | None:
     else:
         return None
     return Patch(write.resource, write.namespace, write.name, {"metadata": body}, uid=metadata["uid"])
+
+
+def _called(resource: ResourceType, namespace: str, name: str) -> str:
+    return f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
+
+
+def _told(status: Mapping[str, Any]) -> set[str | None]:
+    """The failures that a status tells already: of a set and what is made of it, or of a ClusterTopologyBinding."""
+    errors, topologies = status.get("lastErrors") or (), status.get("schedulerTopologyStatuses") or ()
+    return {error.get("description") for error in errors} | {topology.get("message") for topology in topologies}
 
 
 def _code(verb: type[Write], resource: ResourceType) -> str:

@@ -129,9 +129,8 @@ async def _patch(client: Client, write: Patch) -> dict[str, Any]:
 
 
 async def _delete(client: Client, write: Delete) -> Result:
-    logger.info(
-        "Deleting %s %s/%s: %s", write.resource.label, write.namespace, write.name, write.reason or "no longer wanted"
-    )
+    name = f"{write.namespace}/{write.name}" if write.namespace else write.name
+    logger.info("Deleting %s %s: %s", write.resource.label, name, write.reason or "no longer wanted")
     try:
         answer = await client.delete(
             write.resource,
