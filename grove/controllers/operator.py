@@ -19,6 +19,7 @@ import kopf
 
 from grove.admission import Facts
 from grove.controllers.actor import Actor, Patience
+from grove.controllers.binding import BindingReconciler, BindingRouter
 from grove.controllers.config import OperatorConfiguration, Server
 from grove.controllers.login import Login
 from grove.controllers.monitoring import Monitor
@@ -98,7 +99,13 @@ class Controllers:
             cliques.reconcile, name="podclique", concurrency=syncs.pod_clique.concurrent_syncs
         )
         self.queues: list[WorkQueue[Any]] = [self.sets, self.replicas, self.scaling_groups, self.podcliques]
-        self._router = Router(world, wake)
+        self._routers: list[Router | BindingRouter] = [Router(world, wake)]
+        if world.topology_aware:
+            kinds = schedulers.topologies
+            bindings = BindingReconciler(world, actor, kinds)
+            queue: WorkQueue[Name] = WorkQueue(bindings.reconcile, name="clustertopologybinding", concurrency=1)
+            self.queues.append(queue)
+            self._routers.append(BindingRouter(world, kinds, queue))
         self._election = election
         self.monitor = Monitor(world, self.informers, election.leads if election is not None else lambda: True)
 
@@ -117,13 +124,15 @@ class Controllers:
 
     async def _work(self) -> None:
         """Reconcile everything, then what changes, until cancelled."""
-        self._router.connect()
+        for router in self._routers:
+            router.connect()
         try:
             async with asyncio.TaskGroup() as tasks:
                 for queue in self.queues:
                     tasks.create_task(queue.run(), name=f"queue {queue.name}")
         finally:
-            self._router.disconnect()
+            for router in self._routers:
+                router.disconnect()
             await asyncio.gather(*(queue.stop() for queue in self.queues))
             await self._recorder.drain()
 

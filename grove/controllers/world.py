@@ -43,9 +43,10 @@ class World:
     """Everything the operator knows of the cluster. PodCliqueSets are stored defaulted, as their `Template`."""
 
     def __init__(self, schedulers: Schedulers | None = None, *, topology_aware: bool = False) -> None:
-        """With `topology_aware` ClusterTopologyBindings are read too."""
+        """With `topology_aware` ClusterTopologyBindings and the topologies of schedulers are read too."""
         schedulers = schedulers or enable()
-        self.scheduler_objects = SchedulerObjects(schedulers.watches)
+        topologies = schedulers.topology_watches if topology_aware else ()
+        self.scheduler_objects = SchedulerObjects(schedulers.watches + topologies)
         self.topology_aware = topology_aware
         self.bindings: Store[ClusterTopologyBinding] = Store()
         self.sets: Store[Template] = Store()
