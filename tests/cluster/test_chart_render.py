@@ -255,6 +255,19 @@ def test_a_profile_brings_its_rights(profile: str, group: str) -> None:
     assert group in {right.group for right in granted(one(objects, "ClusterRole")["rules"])}
 
 
+@pytest.mark.parametrize(
+    ("profile", "aware", "topologies"),
+    [("kai-scheduler", "true", True), ("kai-scheduler", "false", False), ("volcano", "true", False)],
+)
+def test_topologies_of_kai_are_written_where_topology_counts(profile: str, aware: str, topologies: bool) -> None:
+    values = (f"config.scheduler.profiles[0].name={profile}", f"config.topologyAwareScheduling.enabled={aware}")
+    rights = granted(one(with_values(*values), "ClusterRole")["rules"])
+    kai = {right.verb for right in rights if (right.group, right.resource) == ("kai.scheduler", "topologies")}
+    assert kai == ({"get", "list", "watch", "create", "delete"} if topologies else set())
+    bindings = {right.verb for right in rights if right.resource == "clustertopologybindings"}
+    assert bindings == ({"list", "watch"} if aware == "true" else set())
+
+
 def test_h9_the_pod_is_restricted() -> None:
     """The demands of the Pod Security level restricted."""
     pod = pod_of(with_values("crdInstaller.enabled=true"))
