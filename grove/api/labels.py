@@ -161,6 +161,7 @@ class Reason(StrEnum):
     TOPOLOGY_NAME_MISSING = "TopologyNameMissing"
     CLUSTER_TOPOLOGY_NOT_FOUND = "ClusterTopologyNotFound"
     CLUSTER_TOPOLOGY_LEVELS_UNAVAILABLE = "ClusterTopologyLevelsUnavailable"
+    SCHEDULER_IGNORES_TOPOLOGY = "SchedulerIgnoresTopology"
     # PodCliqueScheduled
     SUFFICIENT_SCHEDULED_PODS = "SufficientScheduledPods"
     INSUFFICIENT_SCHEDULED_PODS = "InsufficientScheduledPods"

@@ -83,7 +83,8 @@ class PodCliqueSetReconciler:
         shown = self._spec_errors(template) + outcome.failures + self._replicas.failures_of(template)
         now, snapshot = now_text(), self._world.replica_snapshot
         errors = Outcome(shown).last_errors(live, now)
-        status = podcliqueset_status(template, self._summaries.of(template), snapshot, errors, now)
+        levels = self._scheduling.levels_condition(template)
+        status = podcliqueset_status(template, self._summaries.of(template), snapshot, errors, now, levels)
         if not differs(live, status):
             self._patience.settle(key)
             return next_deadline(template, snapshot, now)

@@ -100,6 +100,7 @@ class ReplicaReconciler:
             now=now_text(),
             place=self._scheduling.place(template, replica, snapshot),
             due=terminations.due,
+            topology=self._scheduling.topology(template),
         )
 
     async def _carry_out(

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from grove.api import labels, names
 from grove.api.base import Resource
+from grove.api.clustertopologybinding import ClusterTopologyBinding
 from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podgang import PodGang
@@ -16,6 +17,7 @@ from grove.plan.observed import PodView
 from grove.plan.podclique import wanted_pods
 from grove.plan.progress import current_replica, replica_of, under_way, updating
 from grove.plan.template import Template
+from grove.plan.topology import binding_name
 from grove.runtime.cache import Store, Stored
 
 R = TypeVar("R", bound=Resource)
@@ -70,6 +72,7 @@ class Router:
         self._wake = wake
         self._routes: list[tuple[Store[Any], Callable[[Any, Any], None]]] = [
             (world.sets, self._set_changed),
+            (world.bindings, self._binding_changed),
             (world.scaling_groups, self._scaling_group_changed),
             (world.podcliques, self._podclique_changed),
             (world.podgangs, self._podgang_changed),
@@ -115,6 +118,18 @@ class Router:
         if old is None or old.pcs.generation != new.pcs.generation:
             for group in self._world.scaling_groups.by_index("owner", new.uid):
                 self._wake.scaling_group((group.namespace, group.name), AT_ONCE)
+
+    def _binding_changed(self, old: ClusterTopologyBinding | None, new: ClusterTopologyBinding | None) -> None:
+        """Wake the sets whose constraints speak of a binding's levels."""
+        binding = new or old
+        assert binding is not None
+        if old is not None and new is not None and old.spec == new.spec:
+            return
+        for template in self._world.sets:
+            if binding_name(template) == binding.name:
+                self._wake.podcliqueset((template.namespace, template.name), SOON)
+                for replica in range(template.replicas):
+                    self._wake.replica((template.namespace, template.name, replica), SOON)
 
     def _update_changed(self, old: Template, new: Template) -> None:
         """Wake whose turn has come in a rolling update, and everybody when one begins or ends."""

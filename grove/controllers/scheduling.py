@@ -6,16 +6,19 @@ from typing import Any, Final
 
 from grove.admission import Facts
 from grove.admission.fields import Field, FieldError, Finding, cliques
+from grove.api.clustertopologybinding import ClusterTopologyBinding
 from grove.api.labels import ConditionType
 from grove.api.podclique import PodClique
 from grove.api.podgang import PodGang
 from grove.controllers.siblings import Siblings
 from grove.controllers.world import World
+from grove.plan.conditions import Want
 from grove.plan.gangs import GangState
 from grove.plan.placement import Placement
 from grove.plan.pods import Prepare
 from grove.plan.replica import Place, ReplicaSnapshot
 from grove.plan.template import Template
+from grove.plan.topology import Topology, binding_name, levels_condition, topology_of
 from grove.runtime.resources import ResourceType
 from grove.schedulers import Decision, GangView, Schedulers, Slot
 
@@ -76,12 +79,26 @@ class Scheduling:
     def prepare(self, podclique: PodClique, template: Template) -> Prepare:
         """How new pods of a PodClique are prepared for the scheduler."""
         backend, cluster = self._schedulers.of(template), self._world.scheduler_objects
+        topology = self.topology(template)
 
         def prepare(pod: dict[str, Any], index: int) -> dict[str, Any]:
             pod["spec"]["schedulerName"] = podclique.spec.pod_spec.get("schedulerName") or backend.name
-            return backend.prepare_pod(pod, Slot(template, podclique, index, cluster))
+            return backend.prepare_pod(pod, Slot(template, podclique, index, cluster, topology))
 
         return prepare
+
+    def topology(self, template: Template) -> Topology:
+        """How close together a set's pods must be; nothing is asked for where topologyAwareScheduling is off."""
+        return topology_of(template, self._binding(template))
+
+    def levels_condition(self, template: Template) -> Want | None:
+        """Whether the levels that a set asks for are there."""
+        ignored = self._schedulers.of(template).ignores_topology(self._world.scheduler_objects)
+        aware = self._world.topology_aware
+        return levels_condition(template, self._binding(template), topology_aware=aware, ignored=ignored)
+
+    def _binding(self, template: Template) -> ClusterTopologyBinding | None:
+        return self._world.bindings.get("", binding_name(template)) if self._world.topology_aware else None
 
     def place(self, template: Template, replica: int, snapshot: ReplicaSnapshot) -> Place:
         """How the placement of a replica's gangs is read back."""

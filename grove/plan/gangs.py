@@ -26,6 +26,8 @@ class Member:
     """name of the clique in the template"""
     replicas: int
     min_replicas: int
+    unit: str = ""
+    """the replica of a scaling group that it is in, `<group>-<index>`; "" outside of groups"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +172,12 @@ def gates_to_lift(state: GangState, base: GangState | None) -> list[PodView]:
     return [pod for group in open_groups for pod in group.pods if pod.gated]
 
 
-def _member(template: Template, view: ReplicaView, podclique: str, clique: str) -> list[Member]:
+def _member(template: Template, view: ReplicaView, podclique: str, clique: str, unit: str = "") -> list[Member]:
     live = view.podcliques.get(podclique)
     wanted = (template.cliques[clique].spec.replicas or 0) if live is None else wanted_pods(live)
     if not wanted:
         return []
-    return [Member(podclique, clique, wanted, min_available(template.cliques[clique]))]
+    return [Member(podclique, clique, wanted, min_available(template.cliques[clique]), unit)]
 
 
 def _group_members(
@@ -184,5 +186,5 @@ def _group_members(
     result: list[Member] = []
     for clique in template.members(group.name):
         name = names.scaling_group_podclique_name(scaling_group, index, clique.name)
-        result.extend(_member(template, view, name, clique.name))
+        result.extend(_member(template, view, name, clique.name, f"{scaling_group}-{index}"))
     return result

@@ -18,6 +18,7 @@ from grove.plan.breach import Breach, breach_of, termination_message
 from grove.plan.conditions import Want, find, is_true, merged
 from grove.plan.gangs import GangState, GroupState
 from grove.plan.placement import Placement
+from grove.plan.topology import NOWHERE, Topology
 
 _NAMED = 5  # groups named in one message; the rest is counted
 _QUOTE = 400  # characters of what others say
@@ -43,6 +44,8 @@ class Surroundings:
     """the scheduler's word"""
     due: Mapping[str, Due] = field(default_factory=dict)
     """terminations by the PodClique that is below its minimum"""
+    topology: Topology = NOWHERE
+    """how close together the set's pods must be"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from itertools import chain, islice
 from typing import Any
 
 from grove.api import names
+from grove.api.labels import ConditionType
 from grove.api.podclique import PodClique
 from grove.api.podcliquescalinggroup import PodCliqueScalingGroup
 from grove.api.podgang import PodGang
-from grove.plan.conditions import merged
+from grove.plan.conditions import Want, merged
 from grove.plan.kinds import AUTOSCALER, PODCLIQUE, PODCLIQUESCALINGGROUP, PODGANG, SERVICE
 from grove.plan.observed import PodView
 from grove.plan.rollout import Snapshot
@@ -67,13 +68,15 @@ def podcliqueset_status(
     snapshot: Callable[[Template, int], Snapshot],
     errors: Sequence[dict[str, Any]],
     now: str,
+    levels: Want | None = None,
 ) -> dict[str, Any]:
     """The status a PodCliqueSet should show (API doc 1.7), from the summaries of its `replicas`.
 
     observedGeneration and currentGenerationHash move together, once every child has been given the new template and
     no status of a child says any more that all is updated when it means the template before: a
     client that sees the generation observed never reads a child's status of the template before. `snapshot` gives what
-    exists of a replica; it is asked for the one that is being updated. `now` is RFC 3339.
+    exists of a replica; it is asked for the one that is being updated. `now` is RFC 3339. `levels` is the condition
+    TopologyLevelsUnavailable (see `topology`), None for none.
     """
     status: dict[str, Any] = {
         "replicas": template.pcs.spec.replicas,
@@ -90,9 +93,10 @@ def podcliqueset_status(
     update = update_status(template, reached, snapshot, now)
     if update.progress is not None:
         status["updateProgress"] = update.progress
-    if update.condition is not None:
-        live = (template.pcs.wire.get("status") or {}).get("conditions") or ()
-        status["conditions"] = merged(live, [update.condition], now)
+    live = (template.pcs.wire.get("status") or {}).get("conditions") or ()
+    wanted = [condition for condition in (update.condition, levels) if condition is not None]
+    if live or wanted:
+        status["conditions"] = merged(live, wanted, now, dropping=[ConditionType.TOPOLOGY_LEVELS_UNAVAILABLE])
     return status
 
 

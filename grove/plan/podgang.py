@@ -7,14 +7,18 @@ from grove.api import labels
 from grove.api.labels import Component
 from grove.api.podgang import PodGang, PodGangPhase
 from grove.plan.children import managed_labels
-from grove.plan.diff import covers
-from grove.plan.gangs import GangState, gates_to_lift
+from grove.plan.diff import covers, replacement
+from grove.plan.gangs import Gang, GangState, Member, gates_to_lift
 from grove.plan.gangstatus import GangStatus, Surroundings, gang_status
 from grove.plan.kinds import POD, PODGANG
 from grove.plan.observed import PodView
 from grove.plan.template import Template, mirrored, owner_reference
+from grove.plan.topology import Packed, Topology
 from grove.plan.update import differs, patch_for
 from grove.runtime.writes import Create, Patch, Write
+
+_AS_WRITTEN = ("priorityClassName", "topologyConstraint", "topologyConstraintGroupConfigs")
+"""Fields of a PodGang's spec that are as we write them, or not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ def plan_gang(
     """
     if live is not None and live.deleting:
         return GangPlan(state)
-    desired = _podgang(template, state)
+    desired = _podgang(template, state, around.topology)
     spec = _spec_writes(live, desired)
     postponed = bool(spec) and not (state.complete or hurry)
     if postponed:
@@ -56,16 +60,19 @@ def plan_gang(
     return GangPlan(state, spec, shown if changed and urgent else None, gates, deferred=postponed or late)
 
 
-def _podgang(template: Template, state: GangState) -> dict[str, Any]:
+def _podgang(template: Template, state: GangState, topology: Topology) -> dict[str, Any]:
     groups = [
         {
             "name": group.member.podclique,
             "minReplicas": group.member.min_replicas,
             "podReferences": [{"namespace": pod.namespace, "name": pod.name} for pod in group.pods],
         }
+        | _constrained(topology.cliques.get(group.member.clique))
         for group in state.groups
     ]
-    spec: dict[str, Any] = {"podgroups": groups}
+    spec: dict[str, Any] = {"podgroups": groups, **_constrained(_whole(template, state.gang, topology))}
+    if configs := _group_configs(template, state.gang, topology):
+        spec["topologyConstraintGroupConfigs"] = configs
     if template.priority_class_name:
         spec["priorityClassName"] = template.priority_class_name
     own = managed_labels(template.name, Component.PODGANG.value) | {labels.SCHEDULER_NAME: template.scheduler_name}
@@ -73,20 +80,51 @@ def _podgang(template: Template, state: GangState) -> dict[str, Any]:
         "name": state.gang.name,
         "namespace": template.namespace,
         "labels": mirrored(template.pcs.labels) | own,
-        "annotations": mirrored(template.pcs.annotations),
+        "annotations": mirrored(template.pcs.annotations)
+        | ({labels.TOPOLOGY_NAME: topology.name} if topology.name else {}),
         "ownerReferences": owner_reference(labels.API_VERSION, "PodCliqueSet", template.name, template.uid),
     }
     return {"apiVersion": labels.SCHEDULER_API_VERSION, "kind": "PodGang", "metadata": metadata, "spec": spec}
+
+
+def _whole(template: Template, gang: Gang, topology: Topology) -> Packed | None:
+    """The constraint of a whole gang: the set's, of a scaled gang its scaling group's where that has one."""
+    group = template.group_of.get(gang.members[0].clique, "") if gang.base else ""
+    return topology.groups.get(group, topology.whole)
+
+
+def _group_configs(template: Template, gang: Gang, topology: Topology) -> list[dict[str, Any]]:
+    """The constraints of scaling groups in a base gang: one for each of their replicas (reference 9.1)."""
+    units: dict[str, list[Member]] = {}
+    for member in gang.members if not gang.base else ():
+        if topology.groups.get(template.group_of.get(member.clique, "")):
+            units.setdefault(member.unit, []).append(member)
+    return [
+        {"name": unit, "podGroupNames": [member.podclique for member in members]}
+        | _constrained(topology.groups[template.group_of[members[0].clique]])
+        for unit, members in units.items()
+    ]
+
+
+def _constrained(packed: Packed | None) -> dict[str, Any]:
+    return {"topologyConstraint": packed} if packed else {}
 
 
 def _spec_writes(live: PodGang | None, desired: dict[str, Any]) -> tuple[Write, ...]:
     if live is None:
         return (Create(PODGANG, desired),)
     want, have = desired["spec"], live.wire.get("spec") or {}
-    changes = {} if covers(have.get("podgroups"), want["podgroups"]) else {"podgroups": want["podgroups"]}
-    if (have.get("priorityClassName") or "") != want.get("priorityClassName", ""):
-        changes["priorityClassName"] = want.get("priorityClassName")
+    changes = {} if _covers(have.get("podgroups"), want["podgroups"]) else {"podgroups": want["podgroups"]}
+    for key in _AS_WRITTEN:
+        if (have.get(key) or None) != want.get(key):
+            changes[key] = replacement(have.get(key), want.get(key))
     return tuple(patch_for(PODGANG, live.wire, desired, changes))
+
+
+def _covers(have: Any, want: list[dict[str, Any]]) -> bool:
+    """Whether live pod groups say all that is wanted, and have no constraint that is wanted no more."""
+    key = "topologyConstraint"
+    return covers(have, want) and [group.get(key) for group in have] == [group.get(key) for group in want]
 
 
 def _referenced(podgang: dict[str, Any]) -> set[str]:

@@ -17,6 +17,7 @@ from grove.plan.podclique import ensure_podclique
 from grove.plan.podgang import GangPlan, plan_gang
 from grove.plan.scalinggroup import ensure_scaling_group
 from grove.plan.template import Template
+from grove.plan.topology import NOWHERE, Topology
 from grove.plan.update import ensure
 from grove.runtime.writes import Write
 
@@ -72,10 +73,11 @@ def plan_gangs(
     now: str,
     place: Place = lambda *_: Placement(),
     due: Mapping[str, Due] | None = None,
+    topology: Topology = NOWHERE,
 ) -> dict[str, GangPlan]:
     """The plan of every gang of a replica, by gang name; `hurry` is asked per gang (see `plan_gang`).
 
-    `due` are the gang terminations that are running down (see `termination`).
+    `due` are the gang terminations that are running down (see `termination`), `topology` is the set's.
     """
     if replica >= template.replicas:
         return {}
@@ -83,6 +85,6 @@ def plan_gangs(
     states = {gang.name: observe(gang, view) for gang in expected_gangs(template, replica, view)}
     plans = {}
     for name, state in states.items():
-        around = Surroundings(states.get(state.gang.base), place(state, states), due or {})
+        around = Surroundings(states.get(state.gang.base), place(state, states), due or {}, topology)
         plans[name] = plan_gang(template, state, around, snapshot.podgangs.get(name), hurry=hurry(name), now=now)
     return plans

@@ -13,6 +13,7 @@ from grove.plan.conditions import Want
 from grove.plan.gangs import GangState
 from grove.plan.placement import Placement
 from grove.plan.template import Template
+from grove.plan.topology import NOWHERE, Topology
 from grove.runtime.resources import ResourceType
 from grove.runtime.writes import Write
 
@@ -57,6 +58,8 @@ class Slot:
     index: int
     """pod index in the PodClique"""
     cluster: Cluster
+    topology: Topology = NOWHERE
+    """how close together the set's pods must be"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,10 @@ class Backend:
     def to_blame(self, cluster: Cluster) -> tuple[ResourceType, Object, str] | None:
         """The object that lacks what is `missing`, and the reason of the Warning event on it; None for no event."""
         return None
+
+    def ignores_topology(self, cluster: Cluster) -> str:
+        """Why it does not keep pods within the levels that topology constraints ask for; "" when it does."""
+        return f"the scheduler {self.name} does not place by topology"
 
     def validate(self, root: Field, cluster: Cluster) -> Iterator[Finding]:
         """What is wrong with a PodCliqueSet (defaulted, wire form) for this scheduler."""

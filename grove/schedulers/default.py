@@ -5,17 +5,20 @@
 | PodGroups, CompositePodGroups | a CompositePodGroup over a PodGroup per clique | every clique's minimum, or none |
 | PodGroups | one PodGroup | as many pods as the minimums are together, of just those pods, or none |
 | neither | nothing | none: pods are placed one by one |
+
+Levels of the topology that are required are kept to in the first of them, and are a wish in the others.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from grove.admission.fields import Field, Finding, cliques, group_of
+from grove.admission.fields import Field, Finding, cliques, constraints, group_of
 from grove.api.labels import ConditionType, Reason
 from grove.plan.conditions import Want
 from grove.plan.placement import Placement
 from grove.plan.podclique import clique_of
 from grove.plan.template import Template
+from grove.schedulers.affinity import drawn_together
 from grove.schedulers.backend import Backend, Cluster, Decision, GangView, Object, Slot, Watch
 from grove.schedulers.native import (
     COMPOSITE,
@@ -49,8 +52,18 @@ class DefaultScheduler(Backend):
         if not isinstance(self._enabled, bool):
             raise ValueError(f"gangScheduling: Invalid value: {self._enabled!r}: must be true or false")
 
+    def ignores_topology(self, cluster: Cluster) -> str:
+        if self._offered(cluster) is Tier.COMPOSITE:
+            return ""
+        return (
+            "this cluster's scheduler takes what is required for no more than a wish, as it has no CompositePodGroups"
+        )
+
     def validate(self, root: Field, cluster: Cluster) -> Iterator[Finding]:
-        """Warn of what keeps a set from getting gangs, and of one so large that other pods wait long for it."""
+        """Warn of what is not kept to, and of a gang so large that other pods wait long for it."""
+        if ignored := self.ignores_topology(cluster):
+            required = (constraint["pack"]["required"] for constraint in constraints(root))
+            yield from (field.warning(ignored) for field in required if field.given)
         if self._offered(cluster) is Tier.NONE:
             return
         for clique in cliques(root):
@@ -68,7 +81,13 @@ class DefaultScheduler(Backend):
         """Put the first pods of a clique into their group, and give all the group's priority."""
         naming, _ = self._naming(slot.template, slot.cluster)
         clique = clique_of(slot.podclique, slot.template)
-        if naming is None or clique is None:
+        if clique is None:
+            return pod
+        kept = naming is not None and naming.tier is Tier.COMPOSITE
+        strengths = ("preferred",) if kept else ("required", "preferred")
+        group = slot.template.group_of.get(clique, "")
+        pod = drawn_together(pod, group, clique, slot.topology, strengths=strengths)
+        if naming is None:
             return pod
         spec = pod["spec"]
         spec.pop("priorityClassName", None)

@@ -9,11 +9,16 @@ at all others: that grows with the third power of the gang. So a large gang gets
 pods that have no root are set aside. A small one gets it first, since of pods that are there before their root the
 scheduler may try the first alone, and then backs off for a second.
 
+What topology constraints require is on CompositePodGroups only: one for the gang, for a replica of a scaling group, and
+for a clique, whichever the template constrains. Unlike a PodGroup they can be made anew under pods that wait, when the
+levels of the cluster change; which of them there are depends on nothing that can change.
+
 Nearly every field of a group is immutable, and so is a pod's membership. So the name of a group ends in a hash of what
 cannot change in it: after such a change new pods join a new group, and the old one goes with its last pod. A group asks
 for no more pods than it has or will get, which keeps it whole while pods move over.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,9 +27,10 @@ from typing import Any, Final
 from grove.api import labels
 from grove.api.podclique import PodClique
 from grove.plan.diff import covers
-from grove.plan.gangs import GroupState
+from grove.plan.gangs import Gang, GroupState, Member
 from grove.plan.hashes import suffix
 from grove.plan.template import Template
+from grove.plan.topology import constrained
 from grove.plan.update import ensure
 from grove.runtime.resources import ResourceType
 from grove.runtime.writes import Delete, Write
@@ -34,6 +40,8 @@ from grove.schedulers.objects import gang_metadata
 PODGROUP: Final = ResourceType("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
 LARGE: Final = 200
 """Pods in groups beyond which a gang gets its root last."""
+
+_TOPOLOGY: Final = "schedulingConstraints"
 
 COMPOSITE: Final = ResourceType("scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup")
 
@@ -81,8 +89,24 @@ class Naming:
         """The object at the top of a gang, if its groups are no roots themselves."""
         return f"{gang}-{suffix(self.template.uid, self.priority)}"
 
+    def part_of(self, part: str) -> str:
+        """The CompositePodGroup of a part of a gang: of a scaling group's replica, or a clique."""
+        return f"{part}-{suffix(self.template.uid, self.priority, 'part')}"
+
+    def above(self, gang: Gang, member: Member) -> tuple[str, ...]:
+        """The CompositePodGroups above the group of a gang's member, the root first."""
+        group = self.template.groups.get(self.template.group_of.get(member.clique, ""))
+        above = [self.root_of(gang.name)]
+        if group is not None and group.topology_constraint is not None and not gang.base:
+            above.append(self.part_of(member.unit))  # a scaled gang is such a replica
+        if self.template.cliques[member.clique].topology_constraint is not None:
+            above.append(self.part_of(member.podclique))
+        return tuple(above)
+
     def alone(self, clique: str, *, scaled: bool) -> bool:
         """Whether a gang can never have but one PodClique, so that a group needs nothing above it."""
+        if constrained(self.template):
+            return False
         if scaled:
             return any(len(g.clique_names) == 1 for g in self.template.groups.values() if clique in g.clique_names)
         grouped = sum(len(group.clique_names) * group.min_available for group in self.template.groups.values())
@@ -95,11 +119,15 @@ class Leaf:
 
     name: str
     min_count: int
-    parent: str
-    """name of the CompositePodGroup above it, "" for none"""
-    topology: str
+    above: tuple[str, ...]
+    """names of the CompositePodGroups above it, the root first"""
     owner: PodClique | None
     """None is the PodGang"""
+
+    @property
+    def parent(self) -> str:
+        """Name of the CompositePodGroup right above it, "" for none."""
+        return self.above[-1] if self.above else ""
 
 
 def plan_objects(gang: GangView, naming: Naming) -> tuple[Write, ...]:
@@ -108,19 +136,19 @@ def plan_objects(gang: GangView, naming: Naming) -> tuple[Write, ...]:
     spec: Mapping[str, Any] = gang.podgang.wire.get("spec") or {}
     live = {obj["metadata"]["name"]: obj for obj in gang.objects_of(PODGROUP)}
     live_composites = {obj["metadata"]["name"]: obj for obj in gang.objects_of(COMPOSITE)}
-    leaves = _leaves(gang, naming, spec)
+    leaves = _leaves(gang, naming)
     starts = _starts(gang, leaves)
     made = [leaf for leaf in leaves if leaf.parent or leaf.name in live or starts]
     writes = [write for leaf in made for write in _ensure_leaf(gang, naming, live.get(leaf.name), leaf)]
     used = {pod.scheduling_group for group in gang.state.groups for pod in group.pods} | {leaf.name for leaf in leaves}
     writes += [_delete(PODGROUP, obj) for name, obj in live.items() if name not in used and _stays(obj)]
-    parents = [_parent(live[leaf.name]) if leaf.name in live else leaf.parent for leaf in leaves]
-    composites = _composites(gang, naming, spec, parents)
+    composites = _composites(gang, naming, spec, [_as_made(leaf, live.get(leaf.name)) for leaf in leaves])
     root = naming.root_of(gang.state.gang.name)
     if not (starts or (root in live_composites and gang.state.released)):
         composites = [desired for desired in composites if desired["metadata"]["name"] != root]
+    placed = any(pod.node for group in gang.state.groups for pod in group.pods)
     for desired in composites:
-        writes += _ensure_composite(live_composites.get(desired["metadata"]["name"]), desired)
+        writes += _ensure_composite(live_composites.get(desired["metadata"]["name"]), desired, placed=placed)
     used = {_parent(obj) for name, obj in live.items() if name in used} - {root}
     used |= {desired["metadata"]["name"] for desired in composites}
     writes += [_delete(COMPOSITE, obj) for name, obj in live_composites.items() if name not in used and _stays(obj)]
@@ -149,58 +177,61 @@ def expected_members(group: GroupState, name: str) -> int:
     return min(joined + coming, group.member.min_replicas)
 
 
-def _leaves(gang: GangView, naming: Naming, spec: Mapping[str, Any]) -> list[Leaf]:
+def _leaves(gang: GangView, naming: Naming) -> list[Leaf]:
     """The groups that have or will get pods."""
-    podgroups = {group.get("name"): group for group in spec.get("podgroups") or ()}
     leaves: list[Leaf] = []
     for group in gang.state.groups:
         podclique = gang.podcliques[group.member.podclique]
         name = naming.group_of(podclique, group.member.clique)
         count = expected_members(group, name)
-        if not count:
-            continue
-        own = _required(podgroups.get(podclique.name))
-        if naming.alone(group.member.clique, scaled=bool(gang.state.gang.base)):
-            leaves.append(Leaf(name, count, "", own or _required(spec), podclique))
-        else:
-            leaves.append(Leaf(name, count, _parent_of(gang, naming, spec, podclique.name), own, podclique))
+        if count:
+            alone = naming.alone(group.member.clique, scaled=bool(gang.state.gang.base))
+            leaves.append(Leaf(name, count, () if alone else naming.above(gang.state.gang, group.member), podclique))
     if naming.tier is Tier.PODGROUP and leaves:
-        total = sum(leaf.min_count for leaf in leaves)
-        return [Leaf(naming.root_of(gang.state.gang.name), total, "", _required(spec), None)]
+        return [Leaf(naming.root_of(gang.state.gang.name), sum(leaf.min_count for leaf in leaves), (), None)]
     return leaves
 
 
-def _parent_of(gang: GangView, naming: Naming, spec: Mapping[str, Any], podclique: str) -> str:
-    """The CompositePodGroup above a clique's group: that of a group config which lists it, else the gang's."""
-    for config in spec.get("topologyConstraintGroupConfigs") or ():
-        if podclique in (config.get("podGroupNames") or ()):
-            return naming.root_of(config["name"])
-    return naming.root_of(gang.state.gang.name)
+def _as_made(leaf: Leaf, live: Object | None) -> tuple[str, ...]:
+    """What is above a leaf: a live one keeps the parent it was made with."""
+    if live is None:
+        return leaf.above
+    parent = _parent(live)
+    return leaf.above[: leaf.above.index(parent) + 1] if parent in leaf.above else ((parent,) if parent else ())
 
 
-def _composites(gang: GangView, naming: Naming, spec: Mapping[str, Any], parents: list[str]) -> list[Object]:
-    """The CompositePodGroups above the leaves whose parents are given: each asks for all that is below it."""
-    result: list[Object] = []
-    root = naming.root_of(gang.state.gang.name)
-    for config in spec.get("topologyConstraintGroupConfigs") or ():
-        name = naming.root_of(config["name"])
-        if name in parents:
-            result.append(_composite(gang, naming, name, root, parents.count(name), _required(config)))
-    below = len(result) + parents.count(root)
-    return ([_composite(gang, naming, root, "", below, _required(spec))] if below else []) + result
+def _composites(
+    gang: GangView, naming: Naming, spec: Mapping[str, Any], paths: Sequence[tuple[str, ...]]
+) -> list[Object]:
+    """The CompositePodGroups above the leaves, given as `paths` from the root: each asks for all that is below it."""
+    constrained_by: dict[str, Mapping[str, Any]] = {naming.root_of(gang.state.gang.name): spec}
+    for part in (*(spec.get("topologyConstraintGroupConfigs") or ()), *(spec.get("podgroups") or ())):
+        constrained_by[naming.part_of(part["name"])] = part
+    below: dict[str, set[str]] = {}
+    above: dict[str, str] = {}
+    for number, path in enumerate(paths):
+        for parent, child in itertools.pairwise((*path, str(number))):
+            below.setdefault(parent, set()).add(child)
+        above |= {child: parent for parent, child in itertools.pairwise(path)}
+    return [
+        _composite(gang, naming, name, above.get(name, ""), len(children), _required(constrained_by.get(name)))
+        for name, children in below.items()
+    ]
 
 
 def _composite(gang: GangView, naming: Naming, name: str, parent: str, count: int, topology: str) -> Object:
     assert gang.podgang is not None
-    spec = _common_spec(gang, naming, parent, topology, "gang" if not parent else "group")
+    spec = _common_spec(gang, naming, parent, "gang" if not parent else "group")
     spec["schedulingPolicy"] = {"gang": {"minGroupCount": count}}
+    if topology:
+        spec[_TOPOLOGY] = {"topology": [{"key": topology}]}
     metadata = gang_metadata(gang, name, gang.podgang)
     return {"apiVersion": COMPOSITE.api_version, "kind": COMPOSITE.kind, "metadata": metadata, "spec": spec}
 
 
 def _ensure_leaf(gang: GangView, naming: Naming, live: Object | None, leaf: Leaf) -> list[Write]:
     assert gang.podgang is not None
-    spec = _common_spec(gang, naming, leaf.parent, leaf.topology, "pods")
+    spec = _common_spec(gang, naming, leaf.parent, "pods")
     spec["schedulingPolicy"] = {"gang": {"minCount": leaf.min_count}}
     metadata = gang_metadata(gang, leaf.name, leaf.owner or gang.podgang)
     desired = {"apiVersion": PODGROUP.api_version, "kind": PODGROUP.kind, "metadata": metadata, "spec": spec}
@@ -210,17 +241,26 @@ def _ensure_leaf(gang: GangView, naming: Naming, live: Object | None, leaf: Leaf
     return ensure(PODGROUP, live, desired)
 
 
-def _ensure_composite(live: Object | None, desired: Object) -> list[Write]:
+def _ensure_composite(live: Object | None, desired: Object, *, placed: bool) -> list[Write]:
     """Of a CompositePodGroup nothing can change: it is deleted, and made again once it is gone.
 
     Nothing keeps it from going, and its groups, which know it by name, do not mind: a pod that waits goes on waiting.
+    A gang that is `placed` may lose its topology with the level, but is asked for none anew before it starts anew: its
+    pods may be anywhere, and the scheduler finds no place for the successor of a pod among such.
     """
-    if live is not None and _stays(live) and not covers(live.get("spec"), desired["spec"]):
-        return [_delete(COMPOSITE, live)]
+    if live is not None and _stays(live):
+        have, want = live.get("spec") or {}, desired["spec"]
+        if placed and _TOPOLOGY in want:
+            want = {key: value for key, value in want.items() if key != _TOPOLOGY}
+            desired = {**desired, "spec": want}
+        elif _TOPOLOGY in have and _TOPOLOGY not in want:
+            return [_delete(COMPOSITE, live)]
+        if not covers(have, want):
+            return [_delete(COMPOSITE, live)]
     return ensure(COMPOSITE, live, desired)
 
 
-def _common_spec(gang: GangView, naming: Naming, parent: str, topology: str, role: str) -> Object:
+def _common_spec(gang: GangView, naming: Naming, parent: str, role: str) -> Object:
     """The fields that groups and composite groups share. A root is evicted whole: below its minimum it is of no use."""
     spec: Object = {}
     if parent:
@@ -230,8 +270,6 @@ def _common_spec(gang: GangView, naming: Naming, parent: str, topology: str, rol
     if naming.tier is Tier.COMPOSITE:
         # In a tree a name is demanded; an object of that name is not, and no scheduler reads Workloads.
         spec["workloadRef"] = {"workloadName": gang.state.gang.name, "templateName": role}
-    if topology and naming.tier is Tier.COMPOSITE:
-        spec["schedulingConstraints"] = {"topology": [{"key": topology}]}
     if naming.priority:
         spec["priorityClassName"] = naming.priority
     return spec

@@ -8,7 +8,15 @@ import pytest
 from grove.api import labels
 from grove.controllers.routing import AT_ONCE, IN_CASE, LATER, SOON, Router, Wake
 from grove.controllers.world import World
-from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESCALINGGROUP, PODCLIQUESET, PODGANG, SERVICE
+from grove.plan.kinds import (
+    CLUSTERTOPOLOGYBINDING,
+    POD,
+    PODCLIQUE,
+    PODCLIQUESCALINGGROUP,
+    PODCLIQUESET,
+    PODGANG,
+    SERVICE,
+)
 from grove.plan.replica import ReplicaSnapshot, plan_children, plan_gangs
 from grove.runtime.resources import ResourceType
 from grove.runtime.writes import Create
@@ -229,6 +237,25 @@ def test_a_podclique_that_says_it_never_had_its_minimum_is_looked_at_with_its_ga
     woken.by(PODCLIQUE, short, 3)
     assert woken.within[REPLICA] == SOON
     assert REPLICA not in woken.by(PODCLIQUE, {**short, "status": {**short["status"], "replicas": 1}}, 4)
+
+
+def test_levels_that_change_wake_the_sets_that_speak_of_them() -> None:
+    levels = {"levels": [{"domain": "rack", "key": "example.com/rack"}]}
+    named = {"topologyConstraint": {"topologyName": "t", "pack": {"required": "rack"}}}
+    woken = Woken(pod_set(clique("a") | named, replicas=2))
+    woken.world = world = World(topology_aware=True)
+    woken.router = Router(world, woken.router._wake)
+    woken.router.connect()
+    woken.by(PODCLIQUESET, stored(pod_set(clique("a") | named, replicas=2), labels={}), 1)
+    woken.by(PODCLIQUESET, stored(pod_set(clique("a"), name="other"), labels={}), 2)
+    for number, name in enumerate(("t", "u")):
+        binding: Object = {"metadata": {"name": name, "uid": name, "labels": {}}, "spec": levels}
+        wanted = {SET, REPLICA, ("replica", "default", "web", 1)} if name == "t" else set()
+        assert woken.by(CLUSTERTOPOLOGYBINDING, binding, 10 + number) == wanted
+        binding["status"] = {"observedGeneration": 1}
+        assert woken.by(CLUSTERTOPOLOGYBINDING, binding, 20 + number) == set()
+        binding["spec"] = {"levels": [{"domain": "rack", "key": "example.com/row"}]}
+        assert woken.by(CLUSTERTOPOLOGYBINDING, binding, 30 + number) == wanted
 
 
 def test_what_is_left_of_a_set_wakes_none_of_its_replicas() -> None:

@@ -1,5 +1,6 @@
 """Kubernetes' own gangs: which objects a gang becomes in each tier, and which pods are in which group."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -167,41 +168,107 @@ def test_with_podgroups_alone_a_gang_is_one_group_of_all_minimums() -> None:
     assert set(spec) == {"schedulingPolicy", "disruptionMode"}
 
 
+def constrained() -> Stage:
+    """The set of the other tests, with a constraint of its own, one of its group, one of a clique in and out of it."""
+    obj = copy.deepcopy(SET)
+    template = obj["spec"]["template"]
+    a, b, _ = template["cliques"]
+    for owner, level in ((template, "block"), (template["podCliqueScalingGroups"][0], "rack"), (a, "host")):
+        owner["topologyConstraint"] = {"topologyName": "t", "pack": {"required": level}}
+    b["topologyConstraint"] = {"topologyName": "t", "pack": {"preferred": "host"}}
+    return stage(obj)
+
+
+def pack(**levels: str) -> Object:
+    return {"topologyConstraint": {"packConstraint": levels}}
+
+
+LEVELS: Object = {
+    **pack(required="block", preferred="rack"),
+    "podgroups": [
+        {"name": "web-0-a", "minReplicas": 2, "podReferences": [], **pack(required="host")},
+        {"name": "web-0-g-0-b", "minReplicas": 1, "podReferences": [], **pack(preferred="host")},
+        {"name": "web-0-g-0-c", "minReplicas": 1, "podReferences": []},
+    ],
+    "topologyConstraintGroupConfigs": [
+        {"name": "web-0-g-0", "podGroupNames": ["web-0-g-0-b", "web-0-g-0-c"], **pack(required="rack")}
+    ],
+}
+"""What a PodGang says of that set's base gang."""
+
+
+def tree(made: Stage) -> dict[str, tuple[str, str, int]]:
+    """Parent, level and number of children of the CompositePodGroups, and of PodGroups; by name without the hash."""
+    parents: dict[str, tuple[str, str, int]] = {}
+    for name, spec in (made.offer.specs(COMPOSITE) | made.offer.specs(PODGROUP)).items():
+        (count,) = spec["schedulingPolicy"]["gang"].values()
+        levels = spec.get("schedulingConstraints", {}).get("topology", [])
+        kind = "" if "minCount" in spec["schedulingPolicy"]["gang"] else "/composite"
+        parent = spec.get("parentCompositePodGroupName", "").rpartition("-")[0]
+        parents[name.rpartition("-")[0] + kind] = parent, "".join(level["key"] for level in levels), count
+    return parents
+
+
 def test_topology_that_is_required_is_on_its_level() -> None:
-    made = stage()
-
-    def pack(**levels: str) -> Object:
-        return {"topologyConstraint": {"packConstraint": levels}}
-
-    made.settle(
-        "web-0",
-        **pack(required="block", preferred="rack"),
-        podgroups=[
-            {"name": "web-0-a", "minReplicas": 2, "podReferences": [], **pack(required="host")},
-            {"name": "web-0-g-0-b", "minReplicas": 1, "podReferences": [], **pack(preferred="host")},
-        ],
-        topologyConstraintGroupConfigs=[
-            {"name": "web-0-g-0", "podGroupNames": ["web-0-g-0-b", "web-0-g-0-c"], **pack(required="rack")}
-        ],
-    )
-    composites, leaves = made.offer.specs(COMPOSITE), made.offer.specs(PODGROUP)
-    topology = {
-        name.rpartition("-")[0]: [one["key"] for one in spec.get("schedulingConstraints", {}).get("topology", ())]
-        for name, spec in [*leaves.items(), *((f"{name}/composite-", spec) for name, spec in composites.items())]
+    made = constrained()
+    made.settle("web-0", **LEVELS)
+    assert tree(made) == {
+        "web-0/composite": ("", "block", 2),
+        "web-0-a/composite": ("web-0", "host", 1),
+        "web-0-g-0/composite": ("web-0", "rack", 2),
+        "web-0-g-0-b/composite": ("web-0-g-0", "", 1),
+        "web-0-a": ("web-0-a", "", 2),
+        "web-0-g-0-b": ("web-0-g-0-b", "", 1),
+        "web-0-g-0-c": ("web-0-g-0", "", 1),
     }
-    root, middle = composites
-    assert topology == {
-        "web-0-a": ["host"],
-        "web-0-g-0-b": [],
-        "web-0-g-0-c": [],
-        f"{root}/composite": ["block"],
-        f"{middle}/composite": ["rack"],
-    }
-    parents = {name.rpartition("-")[0]: spec["parentCompositePodGroupName"] for name, spec in leaves.items()}
-    assert parents == {"web-0-a": root, "web-0-g-0-b": middle, "web-0-g-0-c": middle}
-    assert composites[middle]["parentCompositePodGroupName"] == root
-    # The root asks for a and for the group; the group for both of its cliques.
-    assert [spec["schedulingPolicy"]["gang"]["minGroupCount"] for spec in composites.values()] == [2, 2]
+
+
+def test_a_scaled_gang_and_a_part_of_the_base_gang_may_have_the_same_name() -> None:
+    """Replica 0 of the group is in the base gang; the first scaled gang, of replica 1, is counted from 0, too."""
+    made = constrained()
+    made.settle("web-0", **LEVELS)
+    made.settle("web-0-g-0", **pack(required="rack"))
+    found = [name for name in made.offer.specs(COMPOSITE) if name.rpartition("-")[0] == "web-0-g-0"]
+    assert len(found) == 2
+    assert made.settle("web-0") == ()
+
+
+def test_one_clique_alone_has_a_root_where_there_is_topology() -> None:
+    one = clique("a", 2) | {"topologyConstraint": {"topologyName": "t", "pack": {"required": "host"}}}
+    made = stage(pod_set(one))
+    made.settle("web-0", podgroups=[{"name": "web-0-a", "minReplicas": 2, "podReferences": [], **pack(required="h")}])
+    assert tree(made) == {
+        "web-0/composite": ("", "", 1), "web-0-a/composite": ("web-0", "h", 1), "web-0-a": ("web-0-a", "", 2)
+    }  # fmt: skip
+
+
+def test_levels_that_change_make_new_roots_while_the_gang_waits() -> None:
+    made = constrained()
+    made.settle("web-0", **LEVELS)
+    before = tree(made)
+    writes = made.settle("web-0", **{**LEVELS, **pack(required="row")})
+    assert kinds(writes) == [("Delete", "CompositePodGroup"), ("Create", "CompositePodGroup")]
+    assert tree(made) == before | {"web-0/composite": ("", "row", 2)}
+    made.settle("web-0", podgroups=LEVELS["podgroups"])
+    assert tree(made) == before | {
+        "web-0/composite": ("", "", 2), "web-0-g-0/composite": ("web-0", "", 2)
+    }  # fmt: skip
+
+
+def test_a_gang_that_is_placed_may_lose_its_levels_but_gets_no_new_ones() -> None:
+    """Its pods may be in two racks by now: no successor could be in the rack of both."""
+    made = constrained()
+    made.settle("web-0", **LEVELS)
+    before = tree(made)
+    made.fill(node="n")
+    assert made.settle("web-0", **{**LEVELS, **pack(required="row")}) == ()
+    made.settle("web-0", podgroups=[])
+    bare = {name: (parent, "", count) for name, (parent, _, count) in before.items()}
+    assert tree(made) == bare
+    assert made.settle("web-0", **LEVELS) == ()
+    made.fill()  # all pods are new
+    made.settle("web-0", **LEVELS)
+    assert tree(made) == before
 
 
 # Changes
