@@ -75,6 +75,25 @@ def kai_queues() -> Object:
     return _crd("scheduling.run.ai", "v2", "Queue", _object(spec=spec, status=FREE), namespaced=False)
 
 
+def kai_topologies() -> Object:
+    """KAI's Topology: levels that never change, each once, host names only as the last."""
+    label = {"type": "string", "minLength": 1, "maxLength": 316}
+    level = {**_object(nodeLabel=label), "required": ["nodeLabel"]}
+    levels = {"type": "array", "minItems": 1, "maxItems": 16, "items": level, "x-kubernetes-list-type": "atomic"}
+    levels["x-kubernetes-validations"] = [
+        _rule("self == oldSelf", "levels are immutable"),
+        _rule("self.all(a, self.exists_one(b, b.nodeLabel == a.nodeLabel))", "a level is there twice"),
+        _rule(
+            "self.filter(a, a.nodeLabel == 'kubernetes.io/hostname').size() == 0"
+            " || self[size(self) - 1].nodeLabel == 'kubernetes.io/hostname'",
+            "kubernetes.io/hostname is not the last level",
+        ),
+    ]
+    spec = {**_object(levels=levels), "required": ["levels"]}
+    schema = _object(spec=spec, status=FREE)
+    return _crd("kai.scheduler", "v1alpha1", "Topology", schema, namespaced=False, plural="topologies")
+
+
 def volcano_podgroups(*, subgroups: bool = True) -> Object:
     """Volcano's PodGroup, of 1.14 or (without `subgroups`) older. Spec and status are written as one."""
     selector = _object(matchLabels={"type": "object", "additionalProperties": TEXT}, matchExpressions=FREE)
@@ -128,8 +147,8 @@ def _rule(rule: str, message: str) -> Object:
     return {"rule": rule, "message": message}
 
 
-def _crd(group: str, version: str, kind: str, schema: Object, *, namespaced: bool = True) -> Object:
-    plural = f"{kind.lower()}s"
+def _crd(group: str, version: str, kind: str, schema: Object, *, namespaced: bool = True, plural: str = "") -> Object:
+    plural = plural or f"{kind.lower()}s"
     schema["properties"] |= {"apiVersion": TEXT, "kind": TEXT, "metadata": {"type": "object"}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
