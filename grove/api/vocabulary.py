@@ -16,6 +16,7 @@ SET: Final = "PodCliqueSet"
 CLIQUE: Final = "PodClique"
 GROUP: Final = "PodCliqueScalingGroup"
 GANG: Final = "PodGang"
+BINDING: Final = "ClusterTopologyBinding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,11 @@ CONDITIONS: Final = (
         Reason.PODS_OUTSIDE_GROUPS: "False: some pods were made before the group; their successors join it.",
         Reason.NO_PROFILE: "Unknown: the scheduler has no profile in the operator's configuration.",
     }),
+    ConditionWord(ConditionType.SCHEDULER_TOPOLOGY_DRIFT, (BINDING,), "A scheduler knows other levels than these.", {
+        Reason.DRIFT: "The message says which one, and why.",
+        Reason.IN_SYNC: "False: every scheduler that places by topology has them.",
+        Reason.TOPOLOGY_NOT_FOUND: "Unknown: a scheduler is named that has no profile, or does not place by topology.",
+    }),
 )  # fmt: skip
 
 EVENTS: Final = (
@@ -202,4 +208,6 @@ EVENTS: Final = (
     Word(EventReason.KAI_BACKEND_MAPPING_FAILED, (GANG,), "Warning: there can be no PodGroup of KAI for it, and why."),
     Word(EventReason.VOLCANO_CAPABILITY_UNAVAILABLE, ("CustomResourceDefinition",), "Warning: Volcano's PodGroups are "
          "too old."),
+    Word(EventReason.TOPOLOGY_DRIFT_DETECTED, (BINDING,), "Warning: a scheduler knows other levels, and why."),
+    Word(EventReason.TOPOLOGY_IN_SYNC, (BINDING,), "Every scheduler has the levels again."),
 )  # fmt: skip

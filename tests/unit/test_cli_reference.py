@@ -23,13 +23,11 @@ CRDS = {crd["spec"]["names"]["kind"]: crd for crd in (yaml.safe_load(f.read_text
 
 NOT_IN_USE = {
     # of topology and NVLink domains, which have no effect yet
-    ConditionType.TOPOLOGY_LEVELS_UNAVAILABLE, ConditionType.SCHEDULER_TOPOLOGY_DRIFT,
+    ConditionType.TOPOLOGY_LEVELS_UNAVAILABLE,
     Reason.TOPOLOGY_AWARE_SCHEDULING_DISABLED, Reason.ALL_CLUSTER_TOPOLOGY_LEVELS_AVAILABLE,
     Reason.TOPOLOGY_NAME_MISSING, Reason.CLUSTER_TOPOLOGY_NOT_FOUND, Reason.CLUSTER_TOPOLOGY_LEVELS_UNAVAILABLE,
-    Reason.IN_SYNC, Reason.DRIFT, Reason.TOPOLOGY_NOT_FOUND,
     EventReason.COMPUTE_DOMAIN_CREATE_SUCCESSFUL, EventReason.COMPUTE_DOMAIN_CREATE_FAILED,
     EventReason.COMPUTE_DOMAIN_DELETE_SUCCESSFUL, EventReason.COMPUTE_DOMAIN_DELETE_FAILED,
-    EventReason.TOPOLOGY_IN_SYNC, EventReason.TOPOLOGY_DRIFT_DETECTED,
 }  # fmt: skip
 
 
