@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import logging
 import socket
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -65,7 +65,7 @@ class Controllers:
         world = World(schedulers, topology_aware=config.topology_aware_scheduling.enabled)
         self.world = world
         self.scheduling = scheduling = Scheduling(schedulers, world)
-        self.facts = partial(_facts, scheduling, config)
+        self.facts = partial(_facts, scheduling, config, schedulers.topologies)
         self.informers: list[Informer[Any]] = world.informers(client)
         self._recorder = EventRecorder(client, "grove-operator")
         actor, patience = Actor(client, world, self._recorder), Patience()
@@ -148,10 +148,12 @@ class Controllers:
         return [*silent, *health.stuck(self.queues, _STUCK_SECONDS)]
 
 
-def _facts(scheduling: Scheduling, config: OperatorConfiguration) -> Facts:
+def _facts(scheduling: Scheduling, config: OperatorConfiguration, by_topology: Collection[str]) -> Facts:
     """What the rules of admission ask beside the object: the same for webhooks and for sets that are read."""
+    facts = scheduling.facts()
     return replace(
-        scheduling.facts(),
+        facts,
+        topology_schedulers={*facts.topology_schedulers, *by_topology},
         topology_aware=config.topology_aware_scheduling.enabled,
         mnnvl=config.network.auto_mnnvl_enabled,
     )

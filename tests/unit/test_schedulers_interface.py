@@ -12,7 +12,7 @@ from grove.admission.fields import Field, Finding
 from grove.api import labels
 from grove.controllers.config import ConfigurationError, OperatorConfiguration, load
 from grove.plan.conditions import Want
-from grove.plan.kinds import POD, PODCLIQUE, PODCLIQUESET, PODGANG
+from grove.plan.kinds import CLUSTERTOPOLOGYBINDING, POD, PODCLIQUE, PODCLIQUESET, PODGANG
 from grove.plan.placement import Placement
 from grove.plan.update import ensure
 from grove.runtime.events import EVENT
@@ -23,6 +23,7 @@ from grove.schedulers import (
     GangView,
     SchedulerError,
     Slot,
+    TopologyKind,
     UnknownBackend,
     Watch,
     enable,
@@ -217,6 +218,31 @@ def test_a_back_end_at_work(toy: None) -> None:
         cluster.delete(PODCLIQUESET, "web")
         await cluster.quiet()
         assert cluster.names(GROUP) == set()
+        await cluster.close()
+
+    with virtual_clock():
+        run(main())
+
+
+def test_a_back_end_that_keeps_topologies(toy: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its objects are made for bindings, which may name it."""
+    shape = ResourceType("toy.example", "v1", "shapes", "Shape", namespaced=False)
+    kind = TopologyKind(shape, lambda levels: {"keys": list(levels)}, lambda obj: list(obj["spec"]["keys"]))
+    monkeypatch.setattr(Toy, "topologies", kind)
+    scheduler = {"profiles": [{"name": "toy", "config": {"queue": "q"}}]}
+    config = {"scheduler": scheduler, "topologyAwareScheduling": {"enabled": True}}
+
+    async def main() -> None:
+        cluster = Cluster(OperatorConfiguration.model_validate(config))
+        cluster.api.install(CLUSTERTOPOLOGYBINDING)
+        cluster.api.install(shape)
+        controllers = cluster.start().controllers
+        assert "toy" in controllers.facts().topology_schedulers
+        levels = [{"domain": "rack", "key": "example.com/rack"}, {"domain": "host", "key": "kubernetes.io/hostname"}]
+        cluster.create({"kind": "ClusterTopologyBinding", "metadata": {"name": "t"}, "spec": {"levels": levels}})
+        await cluster.quiet()
+        [made] = cluster.api.objects(shape)
+        assert made["spec"] == {"keys": ["example.com/rack", "kubernetes.io/hostname"]}
         await cluster.close()
 
     with virtual_clock():
