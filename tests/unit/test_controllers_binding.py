@@ -1,109 +1,30 @@
-"""ClusterTopologyBindings at work: KAI's Topologies, their status and events, whatever goes wrong meanwhile."""
-
-from collections.abc import Awaitable, Callable, Sequence
-
-import pytest
+"""ClusterTopologyBindings at work: KAI's Topologies, their status and events."""
 
 from grove.controllers.config import OperatorConfiguration
 from grove.plan.kinds import CLUSTERTOPOLOGYBINDING
-from grove.runtime.events import EVENT
 from grove.schedulers.kai import TOPOLOGY
-from tests.fake_api.virtual import run
-from tests.unit.harness import LONG, Cluster, virtual_clock
+from tests.unit.bindings import (
+    DRIFTED,
+    IN_SYNC,
+    KEYS,
+    MORE,
+    RELIEVED,
+    WARNED,
+    aware,
+    bind,
+    change,
+    drift,
+    entries,
+    events,
+    keys,
+    levels,
+    play,
+    put,
+    status,
+    topology,
+)
+from tests.unit.harness import LONG, Cluster
 from tests.unit.support import Object
-
-KEYS = ("topology.kubernetes.io/zone", "example.com/rack")
-MORE = (*KEYS, "kubernetes.io/hostname")
-Test = Callable[[Cluster], Awaitable[None]]
-
-
-def levels(keys: Sequence[str]) -> Object:
-    return {"levels": [{"domain": f"level-{index}", "key": key} for index, key in enumerate(keys)]}
-
-
-def bind(cluster: Cluster, keys: Sequence[str] = KEYS, name: str = "gpus", **references: str) -> None:
-    named = [
-        {"schedulerName": scheduler.replace("_", "-"), "topologyReference": reference}
-        for scheduler, reference in references.items()
-    ]
-    spec = {**levels(keys), "schedulerTopologyBindings": named}
-    cluster.create({"kind": "ClusterTopologyBinding", "metadata": {"name": name}, "spec": spec})
-
-
-def change(cluster: Cluster, spec: Object, name: str = "gpus") -> None:
-    cluster.api.update(CLUSTERTOPOLOGYBINDING, "", name, lambda obj: {**obj, "spec": {**obj["spec"], **spec}})
-
-
-def put(cluster: Cluster, keys: Sequence[str] = KEYS, name: str = "gpus") -> Object:
-    """Somebody's Topology."""
-    spec = {"levels": [{"nodeLabel": key} for key in keys]}
-    return cluster.create({"kind": "Topology", "metadata": {"name": name}, "spec": spec})
-
-
-def topology(cluster: Cluster, name: str = "gpus") -> Object | None:
-    return cluster.api.find(TOPOLOGY, "", name)
-
-
-def keys(cluster: Cluster, name: str = "gpus") -> tuple[str, ...]:
-    """The levels that KAI knows, () without the object."""
-    found = topology(cluster, name) or {"spec": {"levels": []}}
-    return tuple(level["nodeLabel"] for level in found["spec"]["levels"])
-
-
-def status(cluster: Cluster, name: str = "gpus") -> Object:
-    found = cluster.api.find(CLUSTERTOPOLOGYBINDING, "", name)
-    assert found is not None
-    shown: Object = found["status"]
-    return shown
-
-
-def entries(cluster: Cluster) -> list[tuple[str, str, bool, str]]:
-    return [
-        (one["schedulerName"], one["topologyReference"], one["inSync"], one.get("message", ""))
-        for one in status(cluster)["schedulerTopologyStatuses"]
-    ]
-
-
-def drift(cluster: Cluster) -> tuple[str, str]:
-    [condition] = status(cluster)["conditions"]
-    assert condition["type"] == "SchedulerTopologyDrift"
-    return condition["status"], condition["reason"]
-
-
-def events(cluster: Cluster) -> list[tuple[str, str]]:
-    """Type and reason of the events on bindings, in order."""
-    found = [one for one in cluster.api.objects(EVENT) if one["involvedObject"]["kind"] == "ClusterTopologyBinding"]
-    found.sort(key=lambda one: int(one["metadata"]["resourceVersion"]))
-    return [(one["type"], one["reason"]) for one in found]
-
-
-IN_SYNC = ("False", "InSync")
-DRIFTED = ("True", "Drift")
-WARNED, RELIEVED = ("Warning", "TopologyDriftDetected"), ("Normal", "TopologyInSync")
-
-
-def aware(*profiles: str) -> OperatorConfiguration:
-    scheduler = {"profiles": [{"name": name} for name in ("default-scheduler", *profiles)]}
-    return OperatorConfiguration.model_validate({"scheduler": scheduler, "topologyAwareScheduling": {"enabled": True}})
-
-
-def play(test: Test, config: OperatorConfiguration | None = None, *, kai: bool = True) -> None:
-    """Run a test on a cluster with one operator that has KAI's profile; `kai` is whether KAI is installed there."""
-
-    async def main() -> None:
-        cluster = Cluster(config or aware("kai-scheduler"))
-        cluster.api.install(CLUSTERTOPOLOGYBINDING)
-        if kai:
-            cluster.api.install(TOPOLOGY)
-        cluster.start()
-        await cluster.quiet()
-        try:
-            await test(cluster)
-        finally:
-            await cluster.close()
-
-    with virtual_clock():
-        run(main())
 
 
 def test_tas1_a_topology_is_made_once_and_all_is_quiet() -> None:
@@ -345,104 +266,18 @@ def test_what_is_made_goes_with_the_binding_and_comes_with_the_next() -> None:
     play(test)
 
 
-# -- faults ------------------------------------------------------------------------------------------------------------
-
-
-def test_what_kai_refuses_is_told_once() -> None:
-    async def test(cluster: Cluster) -> None:
-        cluster.api.faults.refuse(422, "Invalid", verb="create", resource="topologies", times=None)
-        bind(cluster)
-        await cluster.rest(10 * LONG)
-        [(scheduler, name, in_sync, message)] = entries(cluster)
-        assert (scheduler, name, in_sync) == ("kai-scheduler", "gpus", False)
-        assert message.startswith("create Topology gpus: ")
-        assert "observedGeneration" not in status(cluster)
-        assert events(cluster) == [WARNED]
-        assert cluster.committed() == {"patch clustertopologybindings status": 1}
-        assert len(cluster.api.writes("create", "topologies")) > 10
-        cluster.api.faults.requests.clear()
-        await cluster.quiet()
-        assert keys(cluster) == KEYS
-        assert drift(cluster) == IN_SYNC
-        assert status(cluster)["observedGeneration"] == 1
-        assert events(cluster) == [WARNED, RELIEVED]
-
-    play(test)
-
-
-@pytest.mark.parametrize("verb", ["create", "delete", "patch"])
-@pytest.mark.parametrize("fault", ["409", "429", "500", "reset", "lost"])
-def test_a_write_that_fails_is_made_up_for(verb: str, fault: str) -> None:
-    async def test(cluster: Cluster) -> None:
-        faults = cluster.api.faults
-        resource = "clustertopologybindings" if verb == "patch" else "topologies"
-        match fault:
-            case "reset":
-                faults.reset(verb=verb, resource=resource, times=2)
-            case "lost":
-                faults.lose_response(verb=verb, resource=resource, times=2)
-            case _:
-                faults.refuse(int(fault), verb=verb, resource=resource, times=2)
-        bind(cluster)
-        await cluster.quiet()
-        change(cluster, levels(MORE))
-        await cluster.quiet()
-        assert keys(cluster) == MORE
-        assert drift(cluster) == IN_SYNC
-        assert status(cluster)["observedGeneration"] == 2
-        assert faults.requests[0].hits >= 1
-
-    play(test)
-
-
-def test_killed_between_delete_and_create() -> None:
+def test_for_a_binding_on_its_way_out_nothing_is_made_again() -> None:
     async def test(cluster: Cluster) -> None:
         bind(cluster)
         await cluster.quiet()
-        cluster.api.faults.reset(verb="create", resource="topologies", times=None)
-        change(cluster, levels(MORE))
-        await cluster.rest(1.0)
-        assert topology(cluster) is None
-        await cluster.end(kill=True)
-        cluster.api.faults.requests.clear()
-        await cluster.rest(LONG)
-        assert topology(cluster) is None
-        cluster.start()
-        await cluster.quiet()
-        assert keys(cluster) == MORE
-        assert drift(cluster) == IN_SYNC
-
-    play(test)
-
-
-def test_another_status_is_put_right() -> None:
-    async def test(cluster: Cluster) -> None:
-        bind(cluster)
-        await cluster.quiet()
-        wanted = status(cluster)
+        finalizers = {"finalizers": ["a/b"]}
         cluster.api.update(
-            CLUSTERTOPOLOGYBINDING,
-            "",
-            "gpus",
-            lambda obj: {**obj, "status": {**obj["status"], "schedulerTopologyStatuses": []}},
-            status=True,
+            CLUSTERTOPOLOGYBINDING, "", "gpus", lambda obj: {**obj, "metadata": {**obj["metadata"], **finalizers}}
         )
+        cluster.api.delete(CLUSTERTOPOLOGYBINDING, "", "gpus", {})
+        cluster.api.delete(TOPOLOGY, "", "gpus", {})
         await cluster.quiet()
-        assert status(cluster) == wanted
-
-    play(test)
-
-
-def test_news_that_come_late_or_never_do_no_harm() -> None:
-    async def test(cluster: Cluster) -> None:
-        cluster.api.faults.watch_delay = 3.0
-        bind(cluster)
-        await cluster.quiet()
-        cluster.api.faults.lose_event = lambda kind, resource, _: resource == TOPOLOGY and kind == "DELETED"
-        change(cluster, levels(MORE))
-        await cluster.quiet()
-        await cluster.heal()
-        assert keys(cluster) == MORE
-        assert drift(cluster) == IN_SYNC
+        assert cluster.names(CLUSTERTOPOLOGYBINDING) == {"gpus"}
+        assert cluster.names(TOPOLOGY) == set()
 
     play(test)
