@@ -108,6 +108,15 @@ CONDITIONS: Final = (
         Reason.UPDATE_FINISHED: "False: every pod carries the template and is ready.",
         Reason.UPDATE_ON_DELETE: "False: pods stay until somebody deletes them.",
     }),
+    ConditionWord(ConditionType.TOPOLOGY_LEVELS_UNAVAILABLE, (SET,), "The cluster lacks levels that topology "
+                  "constraints ask for. [What then](topology.md#when-a-level-is-not-there)", {
+        Reason.CLUSTER_TOPOLOGY_LEVELS_UNAVAILABLE: "The binding does not have them; the message names them.",
+        Reason.SCHEDULER_IGNORES_TOPOLOGY: "The set's scheduler does not keep to levels; the message says why.",
+        Reason.CLUSTER_TOPOLOGY_NOT_FOUND: "Unknown: there is no such ClusterTopologyBinding.",
+        Reason.TOPOLOGY_NAME_MISSING: "Unknown: no constraint names a ClusterTopologyBinding.",
+        Reason.TOPOLOGY_AWARE_SCHEDULING_DISABLED: "Unknown: topology is off in the operator's configuration.",
+        Reason.ALL_CLUSTER_TOPOLOGY_LEVELS_AVAILABLE: "False: it has all of them.",
+    }),
     ConditionWord(ConditionType.POD_CLIQUE_SCHEDULED, (CLIQUE,), "At least `minAvailable` pods have a node.", {
         Reason.SUFFICIENT_SCHEDULED_PODS: "They have.",
         Reason.INSUFFICIENT_SCHEDULED_PODS: "False: they have not.",

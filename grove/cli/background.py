@@ -16,9 +16,10 @@ import yaml
 CONFIG = """\
 kind: OperatorConfiguration
 logFormat: text
+topologyAwareScheduling: {{enabled: true}}
 server: {{healthProbes: {{port: 0}}, metrics: {{port: 0}}, webhooks: {{bindAddress: 127.0.0.1, port: {port}}}}}
 """
-"""No fixed ports, so that several demos can run side by side."""
+"""No fixed ports, so that several demos can run side by side; topology, as the nodes of the demo have labels for it."""
 
 
 class BackgroundOperator:

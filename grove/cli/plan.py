@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -12,8 +12,10 @@ import click
 import orjson
 
 from grove.admission.defaults import default_podcliqueset
-from grove.admission.fields import Field, FieldError
-from grove.admission.validation import validate_podcliqueset
+from grove.admission.facts import UNKNOWN, Facts
+from grove.admission.fields import Field, FieldError, constraints
+from grove.admission.validation import validate_binding, validate_podcliqueset
+from grove.api.clustertopologybinding import ClusterTopologyBinding
 from grove.api.labels import API_VERSION
 from grove.api.podcliqueset import PodCliqueSet
 from grove.cli.manifests import Manifest, ManifestError, read_manifests, write_yaml
@@ -22,6 +24,7 @@ from grove.cli.plan_scheduler import findings, scheduled, with_scheduler
 from grove.cli.plan_tree import Overview, total
 from grove.plan.expand import expand
 from grove.plan.template import Template
+from grove.plan.topology import binding_name, topology_of
 from grove.schedulers import installed
 
 MAX_PODS: Final = 150_000
@@ -36,7 +39,8 @@ MAX_PODS: Final = 150_000
     multiple=True,
     required=True,
     metavar="FILE",
-    help="A file with PodCliqueSets, YAML or JSON; - for standard input. May be given several times.",
+    help="A file with PodCliqueSets, and the ClusterTopologyBindings that their topology constraints speak of, YAML or "
+    "JSON; - for standard input. May be given several times.",
 )
 @click.option(
     "-o",
@@ -79,7 +83,7 @@ def plan(
     Exit code 0 when all sets are well (there may be warnings), 1 when a file or the cluster cannot be read or a set has
     errors, 2 for wrong usage.
     """
-    candidates, failed = _read(files, namespace, scheduler)
+    candidates, bindings, failed = _read(files, namespace, scheduler)
     if live:
         candidates, trouble = _compare(candidates, kubeconfig)
         for candidate in candidates if output == "tree" else ():
@@ -94,12 +98,16 @@ def plan(
     if failed or not candidates:
         sys.exit(1)
     templates = [Template(PodCliqueSet.from_wire(candidate.obj)) for candidate in candidates]
+    levels = [topology_of(template, bindings.get(binding_name(template))) for template in templates]
     if output == "tree":
-        overviews = [Overview.of(template) for template in templates]
+        overviews = [Overview.of(template, topology) for template, topology in zip(templates, levels, strict=True)]
         say("\n".join([*(line for overview in overviews for line in overview.lines()), total(overviews)]))
         return
     objects = (
-        obj for template in templates for replica in expand(template) for obj in scheduled(replica, template).objects
+        obj
+        for template, topology in zip(templates, levels, strict=True)
+        for replica in expand(template, topology)
+        for obj in scheduled(replica, template, topology).objects
     )
     _dump(objects, output)
 
@@ -148,10 +156,12 @@ def _key(obj: dict[str, Any]) -> tuple[str, str]:
     return namespace, name
 
 
-def _read(files: Iterable[str], namespace: str, scheduler: str) -> tuple[list[_Candidate], bool]:
-    """The PodCliqueSets in the files, each once, and whether some file could not be read."""
-    candidates: list[_Candidate] = []
-    first: dict[tuple[str, str], str] = {}
+def _read(
+    files: Iterable[str], namespace: str, scheduler: str
+) -> tuple[list[_Candidate], dict[str, ClusterTopologyBinding], bool]:
+    """The PodCliqueSets in the files, each once, the bindings by name, and whether something could not be read."""
+    sets: list[Manifest] = []
+    bindings: dict[str, ClusterTopologyBinding] = {}
     failed = False
     for file in files:
         try:
@@ -160,20 +170,50 @@ def _read(files: Iterable[str], namespace: str, scheduler: str) -> tuple[list[_C
             say(f"error: {exc}", err=True)
             failed = True
             continue
-        sets = [manifest for manifest in manifests if manifest.obj.get("kind") == PodCliqueSet.KIND]
-        candidates += [_check(manifest, namespace, scheduler, first) for manifest in sets]
-        others = [manifest for manifest in manifests if manifest.obj.get("kind") != PodCliqueSet.KIND]
+        others: list[Manifest] = []
+        for manifest in manifests:
+            if manifest.obj.get("kind") == PodCliqueSet.KIND:
+                sets.append(manifest)
+            elif manifest.obj.get("kind") != ClusterTopologyBinding.KIND:
+                others.append(manifest)
+            elif (binding := _binding(manifest)) is not None:
+                bindings[binding.name] = binding
+            else:
+                failed = True
         if others:
             kinds = sorted({str(manifest.obj.get("kind") or "object without kind") for manifest in others})
             say(f"note: {others[0].source}: passed over {len(others)} of kind {', '.join(kinds)}", err=True)
-    return candidates, failed
+    first: dict[tuple[str, str], str] = {}
+    return [_check(manifest, namespace, scheduler, first, bindings) for manifest in sets], bindings, failed
 
 
-def _check(manifest: Manifest, namespace: str, scheduler: str, first: dict[tuple[str, str], str]) -> _Candidate:
+def _binding(manifest: Manifest) -> ClusterTopologyBinding | None:
+    """The binding of a manifest; None when something is wrong with it, which is printed."""
+    result = validate_binding(manifest.obj)
+    if not result.ok:
+        lines = [f"  error: {error}" for error in result.errors]
+        say("\n".join([_title(manifest, manifest.obj, ClusterTopologyBinding.KIND), *lines]), err=True)
+        return None
+    return ClusterTopologyBinding.from_wire(manifest.obj)
+
+
+def _check(
+    manifest: Manifest,
+    namespace: str,
+    scheduler: str,
+    first: dict[tuple[str, str], str],
+    bindings: Mapping[str, ClusterTopologyBinding],
+) -> _Candidate:
     written = with_scheduler(_as_written(manifest.obj, namespace), scheduler)
     obj = default_podcliqueset(written)
-    result = validate_podcliqueset(obj)
+    named = [constraint["topologyName"] for constraint in constraints(Field(obj))]
+    unknown = [name for name in named if name.text and name.text not in bindings]
+    topologies = {name: [level.domain for level in one.spec.levels] for name, one in bindings.items()}
+    result = validate_podcliqueset(obj, facts=UNKNOWN if unknown else Facts(topologies=topologies))
     errors, warnings = [str(error) for error in result.errors], list(result.warnings)
+    warnings += [
+        str(name.warning("the input has no such ClusterTopologyBinding, levels are not shown")) for name in unknown
+    ]
     if obj.get("apiVersion") != API_VERSION:
         errors.insert(0, str(Field(obj)["apiVersion"].not_supported([API_VERSION])))
     if not result.ok:
@@ -205,10 +245,10 @@ def _as_written(obj: dict[str, Any], namespace: str) -> dict[str, Any]:
     return {key: value for key, value in obj.items() if key != "status"}
 
 
-def _title(manifest: Manifest, obj: dict[str, Any]) -> str:
+def _title(manifest: Manifest, obj: dict[str, Any], kind: str = PodCliqueSet.KIND) -> str:
     metadata = obj.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
-    return f"{manifest.source}: {PodCliqueSet.KIND} {name or 'without a name'}"
+    return f"{manifest.source}: {kind} {name or 'without a name'}"
 
 
 def _pods(template: Template) -> int:

@@ -13,6 +13,7 @@ from grove.plan.expand import Replica
 from grove.plan.gangs import ReplicaView, expected_gangs, observe
 from grove.plan.observed import PodView
 from grove.plan.template import Template
+from grove.plan.topology import NOWHERE, Topology
 from grove.runtime.resources import ResourceType
 from grove.runtime.writes import Create
 from grove.schedulers import Backend, GangView, Slot, UnknownBackend, enable, installed
@@ -73,13 +74,16 @@ def findings(obj: Object) -> list[Finding]:
     return list(backend_of(obj).validate(Field(obj), Paper(serves=False)))
 
 
-def scheduled(replica: Replica, template: Template) -> Replica:
+def scheduled(replica: Replica, template: Template, topology: Topology = NOWHERE) -> Replica:
     """The replica with its pods prepared for the scheduler and the scheduler's objects, in a cluster that has all."""
     backend, cluster = backend_of(template.pcs.wire), Paper(serves=True)
     if isinstance(backend, UnknownBackend):
         return replica
     podcliques = {obj["metadata"]["name"]: _with_uid(obj) for obj in replica.podcliques}
-    pods = [_prepared(pod, podcliques, backend, template, cluster) for pod in replica.pods]
+    pods = []
+    for pod in replica.pods:
+        slot = Slot(template, podcliques[_owner(pod)], PodView.from_wire(pod).index, cluster, topology)
+        pods.append(_prepared(pod, backend, slot))
     by_owner: dict[str, list[PodView]] = {}
     for pod in pods:
         owner = _owner(pod)
@@ -98,12 +102,9 @@ def scheduled(replica: Replica, template: Template) -> Replica:
     return replace(replica, pods=tuple(pods), scheduler_objects=tuple(made))
 
 
-def _prepared(
-    pod: Object, podcliques: dict[str, PodClique], backend: Backend, template: Template, cluster: Paper
-) -> Object:
+def _prepared(pod: Object, backend: Backend, slot: Slot) -> Object:
     pod = {**pod, "metadata": {**pod["metadata"]}, "spec": {**pod["spec"], "schedulerName": backend.name}}
-    index = PodView.from_wire(pod).index
-    return backend.prepare_pod(pod, Slot(template, podcliques[_owner(pod)], index, cluster))
+    return backend.prepare_pod(pod, slot)
 
 
 def _owner(pod: Object) -> str:

@@ -18,6 +18,7 @@ from grove.cli.plan_scheduler import scheduled
 from grove.inspect.text import Node, counted
 from grove.plan.expand import Replica, expand
 from grove.plan.template import Template
+from grove.plan.topology import NOWHERE, Topology
 
 Object = dict[str, Any]
 T = TypeVar("T")
@@ -32,12 +33,12 @@ class Overview:
     """None when the set has no replicas"""
 
     @classmethod
-    def of(cls, template: Template) -> Overview:
+    def of(cls, template: Template, topology: Topology = NOWHERE) -> Overview:
         if not template.replicas:
             return cls(template, None)
         spec = template.pcs.spec.model_copy(update={"replicas": 1})
-        [replica] = expand(Template(template.pcs.model_copy(update={"spec": spec})))
-        return cls(template, scheduled(replica, template))
+        [replica] = expand(Template(template.pcs.model_copy(update={"spec": spec})), topology)
+        return cls(template, scheduled(replica, template, topology))
 
     def lines(self) -> Iterator[str]:
         """The tree, line by line."""
@@ -156,15 +157,19 @@ class _Gang:
     def shape(self) -> object:
         """What is equal for two gangs that differ in their names only."""
         groups = [_labels(pclq).get(labels.SCALING_GROUP) for pclq in self.podcliques]
-        return self.kind, groups, [_size(pclq) for pclq in self.podcliques], self.minimums
+        levels = [_within(one) for one in (self.podgang["spec"], *self.podgang["spec"]["podgroups"])]
+        return self.kind, groups, [_size(pclq) for pclq in self.podcliques], self.minimums, levels
 
     def node(self) -> Node:
         pods = sum(_size(pclq) for pclq in self.podcliques)
         text = f"PodGang {self.name} ({self.kind}): at least {sum(self.minimums)} of {counted(pods, 'pod')}"
+        text += _within(self.podgang["spec"])
         order = [Node(line) for line in self._order()]
         steps = [Node("start order", order)] if order else []
         theirs = [Node(_scheduler_object(obj)) for obj in self.scheduler_objects]
-        return Node(text, [*(Node(line) for line in self._groups()), *steps, *theirs])
+        units = self.podgang["spec"].get("topologyConstraintGroupConfigs") or ()
+        near = [Node(f"{unit['name']}{_within(unit)}") for unit in units]
+        return Node(text, [*(Node(line) for line in self._groups()), *near, *steps, *theirs])
 
     def _order(self) -> list[str]:
         """The steps in which the gang's cliques start; in a scaled gang only those of its group count."""
@@ -178,17 +183,27 @@ class _Gang:
 
     def _groups(self) -> Iterator[str]:
         """A line per pod group; the replicas of a scaling group share the lines of their cliques."""
-        alike: dict[tuple[str, int, str], list[str]] = {}
+        alike: dict[tuple[str, int, str, str], list[str]] = {}
         seen: Counter[object] = Counter()
-        for podclique, minimum in zip(self.podcliques, self.minimums, strict=True):
+        for podclique, group in zip(self.podcliques, self.podgang["spec"]["podgroups"], strict=True):
             tags = _labels(podclique)
             owner = tags.get(labels.SCALING_GROUP, _name(podclique))
             place = owner, tags.get(labels.SCALING_GROUP_REPLICA_INDEX)
             seen[place] += 1
-            count = f"at least {minimum} of {counted(_size(podclique), 'pod')}"
-            alike.setdefault((owner, seen[place], count), []).append(_name(podclique))
-        for (_, _, count), names in alike.items():
-            yield f"{names[0]}: {count}" if len(names) == 1 else f"{names[0]} … {names[-1]}: {count} each"
+            count = f"at least {group['minReplicas']} of {counted(_size(podclique), 'pod')}"
+            alike.setdefault((owner, seen[place], count, _within(group)), []).append(_name(podclique))
+        for (_, _, count, within), names in alike.items():
+            who = f"{names[0]}: {count}" if len(names) == 1 else f"{names[0]} … {names[-1]}: {count} each"
+            yield who + within
+
+
+def _within(constrained: Object) -> str:
+    """Which nodes some pods may be spread over: `, on nodes of one <label>, if possible of one <label>`."""
+    pack = ((constrained.get("topologyConstraint") or {}).get("packConstraint")) or {}
+    required = [f", on nodes of one {pack['required']}"] if pack.get("required") else []
+    where = "of one" if required else "on nodes of one"
+    preferred = [f", if possible {where} {pack['preferred']}"] if pack.get("preferred") else []
+    return "".join(required + preferred)
 
 
 def _scheduler_object(obj: Object) -> str:

@@ -16,6 +16,7 @@ from grove.plan.release import Readiness, lacking_parents, waiting_for
 from grove.plan.replica import ReplicaSnapshot, plan_children, plan_gangs, view_of
 from grove.plan.scalinggroup import look_at_all, plan_members
 from grove.plan.template import Template
+from grove.plan.topology import NOWHERE, Topology
 from grove.runtime.resources import ResourceType
 from grove.runtime.writes import Create, Write
 
@@ -45,12 +46,15 @@ class Replica:
         return (*parents, *self.autoscalers, *self.podgangs, *self.scheduler_objects, *self.pods)
 
 
-def expand(template: Template) -> list[Replica]:
-    """Work out every replica by running the same plans as the operator, against what they made before."""
-    return [_replica(template, index) for index in range(template.replicas)]
+def expand(template: Template, topology: Topology = NOWHERE) -> list[Replica]:
+    """Work out every replica by running the same plans as the operator, against what they made before.
+
+    `topology` is what the set's constraints mean where it would run.
+    """
+    return [_replica(template, index, topology) for index in range(template.replicas)]
 
 
-def _replica(template: Template, index: int) -> Replica:
+def _replica(template: Template, index: int, topology: Topology) -> Replica:
     made = _created(plan_children(template, index, ReplicaSnapshot()))
     groups = {obj["metadata"]["name"]: PodCliqueScalingGroup.from_wire(obj) for obj in made[PODCLIQUESCALINGGROUP]}
     podcliques = list(made[PODCLIQUE])
@@ -64,7 +68,7 @@ def _replica(template: Template, index: int) -> Replica:
         view = PodView.from_wire(pod)
         by_owner.setdefault(view.owner_uid, []).append(view)
     snapshot = ReplicaSnapshot(podcliques=live, scaling_groups=groups, pods=by_owner)
-    gangs = plan_gangs(template, index, snapshot, hurry=lambda _: True, now="")
+    gangs = plan_gangs(template, index, snapshot, hurry=lambda _: True, now="", topology=topology)
     podgangs = [write.body for plan in gangs.values() for write in plan.spec if isinstance(write, Create)]
     return Replica(
         index,

@@ -50,6 +50,9 @@ class Kai(Backend):
         ],
     )
 
+    def ignores_topology(self, cluster: Cluster) -> str:
+        return ""
+
     def missing(self, cluster: Cluster) -> str:
         lacking = crds.lacking(cluster, PODGROUP)
         return f"KAI cannot be used: {lacking}" if lacking else ""

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from grove.cli import COMMANDS, main
 from grove.cli.manifests import read_manifests
 from grove.cli.plan import MAX_PODS
+from tests.topology_cases import BINDING, CASES
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "samples"
@@ -435,3 +436,49 @@ def test_version_and_help() -> None:
     assert listed == expected.split()
     assert runner.invoke(main, ["nope"]).exit_code == 2
     assert runner.invoke(main, ["plan", "--help"]).stdout.startswith("Usage: main plan [OPTIONS]")
+
+
+# Topology
+
+
+def topology_input(tmp_path: Path, **binding: Any) -> str:
+    documents = [CASES["TAS16"].pcs, {**BINDING, **binding}]
+    file = tmp_path / "near.yaml"
+    file.write_text(yaml.safe_dump_all(documents))
+    return str(file)
+
+
+def test_levels_are_those_of_the_bindings_in_the_input(tmp_path: Path) -> None:
+    result = plan("-f", topology_input(tmp_path))
+    lines = [line.lstrip("│├└─ ") for line in result.stdout.splitlines() if "nodes of one" in line]
+    assert lines == [
+        "PodGang tas16-0 (base): at least 6 of 6 pods, on nodes of one kubernetes.io/block",
+        "tas16-0-prefill-0-pworker: at least 1 of 1 pod, on nodes of one kubernetes.io/hostname",
+        "tas16-0-decoder-0, on nodes of one kubernetes.io/rack",
+        "tas16-0-prefill-0, on nodes of one kubernetes.io/rack",
+        "PodGang tas16-0-decoder-0 (scaled): at least 2 of 2 pods, on nodes of one kubernetes.io/rack",
+        "PodGang tas16-0-prefill-0 (scaled): at least 2 of 2 pods, on nodes of one kubernetes.io/rack",
+        "tas16-0-prefill-1-pworker: at least 1 of 1 pod, on nodes of one kubernetes.io/hostname",
+    ]
+    assert result.stderr == ""
+
+
+def test_a_level_that_the_binding_lacks(tmp_path: Path) -> None:
+    spec = {"levels": BINDING["spec"]["levels"][:2]}
+    result = plan("-f", topology_input(tmp_path, spec=spec))
+    assert result.exit_code == 1
+    assert "no level of ClusterTopologyBinding grove-topology, which has zone, block" in result.stderr
+
+
+def test_a_binding_that_is_not_in_the_input(tmp_path: Path) -> None:
+    result = plan("-f", topology_input(tmp_path, metadata={"name": "another"}))
+    assert result.exit_code == 0
+    assert "the input has no such ClusterTopologyBinding, levels are not shown" in result.stderr
+    assert "nodes of one" not in result.stdout
+
+
+def test_a_binding_that_is_wrong(tmp_path: Path) -> None:
+    spec = {"levels": [BINDING["spec"]["levels"][0]] * 2}
+    result = plan("-f", topology_input(tmp_path, spec=spec))
+    assert result.exit_code == 1
+    assert "ClusterTopologyBinding grove-topology\n  error: spec.levels[1].domain: Duplicate value" in result.stderr

@@ -22,10 +22,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 CRDS = {crd["spec"]["names"]["kind"]: crd for crd in (yaml.safe_load(f.read_text()) for f in (ROOT / "crds").iterdir())}
 
 NOT_IN_USE = {
-    # of topology and NVLink domains, which have no effect yet
-    ConditionType.TOPOLOGY_LEVELS_UNAVAILABLE,
-    Reason.TOPOLOGY_AWARE_SCHEDULING_DISABLED, Reason.ALL_CLUSTER_TOPOLOGY_LEVELS_AVAILABLE,
-    Reason.TOPOLOGY_NAME_MISSING, Reason.CLUSTER_TOPOLOGY_NOT_FOUND, Reason.CLUSTER_TOPOLOGY_LEVELS_UNAVAILABLE,
+    # of NVLink domains, which have no effect yet
     EventReason.COMPUTE_DOMAIN_CREATE_SUCCESSFUL, EventReason.COMPUTE_DOMAIN_CREATE_FAILED,
     EventReason.COMPUTE_DOMAIN_DELETE_SUCCESSFUL, EventReason.COMPUTE_DOMAIN_DELETE_FAILED,
 }  # fmt: skip
