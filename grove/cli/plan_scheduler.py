@@ -94,7 +94,18 @@ def scheduled(replica: Replica, template: Template, topology: Topology = NOWHERE
     podgangs = {obj["metadata"]["name"]: PodGang.from_wire(obj) for obj in replica.podgangs}
     decisions = [
         backend.decide(
-            GangView(template, replica.index, states[name], podgang, cluster, 0.0, podcliques, states, podgangs)
+            GangView(
+                template,
+                replica.index,
+                states[name],
+                podgang,
+                cluster,
+                0.0,
+                podcliques,
+                states,
+                podgangs,
+                topology=topology,
+            )
         )
         for name, podgang in podgangs.items()
     ]

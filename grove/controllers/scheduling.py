@@ -106,9 +106,10 @@ class Scheduling:
 
         if missing := self.missing(template):
             return lambda *_: Placement(reason=missing)
+        topology = self.topology(template)
 
         def place(state: GangState, gangs: Mapping[str, GangState]) -> Placement:
-            return backend.placement(self._view(template, replica, snapshot, state, gangs, now))
+            return backend.placement(self._view(template, replica, snapshot, state, gangs, topology, now))
 
         return place
 
@@ -121,8 +122,8 @@ class Scheduling:
         """
         if self.missing(template):
             return {}
-        backend, now = self._schedulers.of(template), time.time()
-        views = [self._view(template, replica, snapshot, state, gangs, now) for state in gangs.values()]
+        backend, topology, now = self._schedulers.of(template), self.topology(template), time.time()
+        views = [self._view(template, replica, snapshot, state, gangs, topology, now) for state in gangs.values()]
         decisions = {
             view.state.gang.name: backend.decide(view)
             for view in views
@@ -138,6 +139,7 @@ class Scheduling:
         snapshot: ReplicaSnapshot,
         state: GangState,
         gangs: Mapping[str, GangState],
+        topology: Topology,
         now: float,
     ) -> GangView:
         return GangView(
@@ -152,4 +154,5 @@ class Scheduling:
             snapshot.podgangs,
             self.siblings.unplaced(template, replica),
             self._world.driven_out.get((template.namespace, state.gang.name), 0.0),
+            topology,
         )

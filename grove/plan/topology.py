@@ -30,6 +30,8 @@ class Topology:
     """those of scaling groups, by their name in the template"""
     cliques: Mapping[str, Packed] = field(default_factory=dict)
     """those of cliques, by their name in the template"""
+    references: Mapping[str, str] = field(default_factory=dict)
+    """the topology objects that others keep, by scheduler; those of other schedulers are called like the binding"""
 
 
 NOWHERE = Topology()
@@ -55,7 +57,10 @@ def topology_of(template: Template, binding: ClusterTopologyBinding | None) -> T
     groups = {name: found for name, group in template.groups.items() if (found := packed(group.topology_constraint))}
     cliques = {name: found for name, one in template.cliques.items() if (found := packed(one.topology_constraint))}
     whole = packed(template.pcs.spec.template.topology_constraint)
-    return Topology(binding.name, whole, groups, cliques) if whole or groups or cliques else NOWHERE
+    if not (whole or groups or cliques):
+        return NOWHERE
+    references = {one.scheduler_name: one.topology_reference for one in binding.spec.scheduler_topology_bindings}
+    return Topology(binding.name, whole, groups, cliques, references)
 
 
 def levels_condition(

@@ -95,6 +95,8 @@ class GangView:
     """the gangs of the whole set whose minimum is not placed, looked for as they are asked for"""
     driven_out: float = 0.0
     """when a scheduler was last seen to drive out a pod of it, in seconds since the epoch; 0 when it was not of late"""
+    topology: Topology = NOWHERE
+    """how close together the set's pods must be; what of it concerns this gang is on its PodGang"""
 
     def objects_of(self, resource: ResourceType) -> Sequence[Object]:
         """The live objects of a kind that carry this gang's label."""

@@ -134,7 +134,7 @@ def _named(root: Field, key: str) -> Field:
 
 
 def _spec(gang: GangView, podgang: PodGang, queue: str) -> Object:
-    topology = _topology(podgang)
+    topology = _topology(gang, podgang)
     configs = [config for config in podgang.spec.topology_constraint_group_configs if config.pod_group_names]
     parents = {name: config.name for config in configs for name in config.pod_group_names}
     subgroups: list[Object] = [
@@ -167,8 +167,10 @@ def _constraint(constraint: PodGangTopologyConstraint | None, topology: str) -> 
     return {"topologyConstraint": {"topology": topology} | {key: value for key, value in levels.items() if value}}
 
 
-def _topology(podgang: PodGang) -> str:
-    return podgang.annotations.get(labels.TOPOLOGY_NAME) or podgang.annotations.get(labels.KAI_TOPOLOGY) or ""
+def _topology(gang: GangView, podgang: PodGang) -> str:
+    """The Topology of KAI's that has the gang's levels: the one that the binding names, else that of its name."""
+    known = podgang.annotations.get(labels.TOPOLOGY_NAME) or podgang.annotations.get(labels.KAI_TOPOLOGY) or ""
+    return gang.topology.references.get(gang.template.scheduler_name, known)
 
 
 def _kept_queue(live: Object | None, queue: str) -> str:
@@ -188,7 +190,7 @@ def _trouble(gang: GangView, podgang: PodGang) -> str:
         *(config.topology_constraint for config in podgang.spec.topology_constraint_group_configs),
         *(group.topology_constraint for group in podgang.spec.podgroups),
     ]
-    if not _topology(podgang) and any(_constraint(constraint, "") for constraint in constraints):
+    if not _topology(gang, podgang) and any(_constraint(constraint, "") for constraint in constraints):
         return f"the gang has topology constraints, but no topology is named in its annotation {labels.TOPOLOGY_NAME}"
     return ""
 

@@ -12,6 +12,7 @@ from grove.api import labels
 from grove.api.podgang import PodGang
 from grove.plan.gangstatus import Surroundings
 from grove.plan.podgang import plan_gang
+from grove.plan.topology import NOWHERE, Topology
 from grove.runtime.resources import ResourceType
 from grove.runtime.writes import Create, Delete, Patch, Write
 from grove.schedulers import Backend, GangView, crds
@@ -87,12 +88,23 @@ def podgang(paper: Paper, gang: str, **spec: Any) -> PodGang:
     return PodGang.from_wire(wire)
 
 
-def view(paper: Paper, cluster: Shown, gang: str, live: PodGang | None = None) -> GangView:
+def view(
+    paper: Paper, cluster: Shown, gang: str, live: PodGang | None = None, topology: Topology = NOWHERE
+) -> GangView:
     """What a back end is given to decide on a gang."""
     states = {one.name: paper.state(one.name) for one in paper.gangs}
     live = live or podgang(paper, gang)
     return GangView(
-        paper.template, paper.replica, states[gang], live, cluster, 0.0, paper.podcliques, states, {gang: live}
+        paper.template,
+        paper.replica,
+        states[gang],
+        live,
+        cluster,
+        0.0,
+        paper.podcliques,
+        states,
+        {gang: live},
+        topology=topology,
     )
 
 

@@ -74,6 +74,29 @@ def test_what_kai_is_told(case: str) -> None:
     assert found == {f"{name}-{gang}": text for gang, text in wanted.gangs.items()}
 
 
+def test_a_topology_of_kais_that_others_keep_is_named() -> None:
+    cluster, kai = Shown(), Kai("kai-scheduler", {})
+    cluster.install(kai_podgroups("0.15"), KAI_PODGROUP)
+    wire = stored(BINDING)
+    wire["spec"] = {**wire["spec"], "schedulerTopologyBindings": [
+        {"schedulerName": "kai-scheduler", "topologyReference": "theirs"},
+        {"schedulerName": "x", "topologyReference": "y"},
+    ]}  # fmt: skip
+    obj = pod_set(worker("a", 1, "rack"))
+    obj["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["schedulerName"] = "kai-scheduler"
+    obj["metadata"]["labels"] = {"kai.scheduler/queue": "q"}
+    paper = filled(obj)
+    topology = topology_of(paper.template, ClusterTopologyBinding.from_wire(wire))
+    around = Surroundings(topology=topology)
+    (write,) = plan_gang(paper.template, paper.state("web-0"), around, None, hurry=True, now=NOW).spec
+    assert isinstance(write, Create)
+    assert write.body["metadata"]["annotations"]["grove.io/topology-name"] == "grove-topology"
+    live = PodGang.from_wire(stored(write.body))
+    podgroup = made(kai, cluster, view(paper, cluster, "web-0", live, topology), KAI_PODGROUP)
+    (leaf,) = podgroup["spec"]["subGroups"]
+    assert leaf["topologyConstraint"] == {"topology": "theirs", "requiredTopologyLevel": KEYS["rack"]}
+
+
 def preferences(obj: Object, podclique: str, served: Any, **pod_spec: Any) -> list[tuple[str, dict[str, str]]]:
     """Level and selector of the preferred pod affinity of a new pod of Kubernetes' scheduler."""
     for one in obj["spec"]["template"]["cliques"]:
