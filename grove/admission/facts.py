@@ -17,7 +17,7 @@ class Facts:
     schedulers: Collection[str] | None = None
     """names of the enabled scheduler profiles"""
     topology_schedulers: Collection[str] = ("kai-scheduler",)
-    """schedulers that place by the levels of a ClusterTopologyBinding"""
+    """schedulers that have topology objects of their own"""
     topology_aware: bool | None = None
     """topologyAwareScheduling.enabled"""
     topologies: Mapping[str, Sequence[str]] | None = None

@@ -169,5 +169,6 @@ PODCLIQUESET_RULES: Final[tuple[Rule, ...]] = (
 
 BINDING_RULES: Final[tuple[Rule, ...]] = (
     _rule(binding.levels, "spec.levels[*].domain", "spec.levels[*].key"),
+    _with_facts(binding.kai_levels, "spec.levels"),
     _with_facts(binding.schedulers, "spec.schedulerTopologyBindings[*].schedulerName"),
 )

@@ -87,7 +87,7 @@ class ClusterTopologyBindingStatus(KubeModel):
         default=(), description="SchedulerTopologyDrift.", json_schema_extra=CONDITION_LIST
     )
     scheduler_topology_statuses: tuple[SchedulerTopologyStatus, ...] = Field(
-        default=(), description="One entry per scheduler that places by topology."
+        default=(), description="One entry per scheduler that has topology objects."
     )
 
 

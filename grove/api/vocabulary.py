@@ -175,8 +175,8 @@ CONDITIONS: Final = (
     }),
     ConditionWord(ConditionType.SCHEDULER_TOPOLOGY_DRIFT, (BINDING,), "A scheduler knows other levels than these.", {
         Reason.DRIFT: "The message says which one, and why.",
-        Reason.IN_SYNC: "False: every scheduler that places by topology has them.",
-        Reason.TOPOLOGY_NOT_FOUND: "Unknown: a scheduler is named that has no profile, or does not place by topology.",
+        Reason.IN_SYNC: "False: every scheduler with topology objects has them.",
+        Reason.TOPOLOGY_NOT_FOUND: "Unknown: a scheduler is named that has no profile, or no topology objects.",
     }),
 )  # fmt: skip
 

@@ -26,7 +26,7 @@ _DRIFT = ConditionType.SCHEDULER_TOPOLOGY_DRIFT
 class BindingReconciler:
     """One pass: make, or replace, the topology object of every scheduler that has none from others; say how it stands.
 
-    `kinds` has the kind of topology of each enabled scheduler that places by topology.
+    `kinds` has the kind of topology of each enabled scheduler that has topology objects.
     """
 
     def __init__(self, world: World, actor: Actor, kinds: Mapping[str, TopologyKind]) -> None:

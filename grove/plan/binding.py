@@ -1,4 +1,4 @@
-"""What a ClusterTopologyBinding asks for: a topology object per scheduler that places by topology, and its status.
+"""What a ClusterTopologyBinding asks for: a topology object per scheduler that has such, and its status.
 
 Where the binding names an object that others keep (spec.schedulerTopologyBindings), it is compared and never written.
 Else there is one of ours, called like the binding. Schedulers take no other levels for an object that exists, so it is
@@ -58,7 +58,7 @@ class Comparison:
     writes: tuple[Write, ...] = ()
     """what brings an object of ours in line"""
     enabled: bool = True
-    """whether the operator has such a scheduler that places by topology"""
+    """whether the operator has such a scheduler with topology objects"""
 
 
 def compare_all(
@@ -68,7 +68,7 @@ def compare_all(
     compared = [compare(binding, scheduler, kinds[scheduler], topologies) for scheduler in sorted(kinds)]
     for one in binding.spec.scheduler_topology_bindings:
         if one.scheduler_name not in kinds:
-            drift = f"the operator has no profile {one.scheduler_name} that places by topology"
+            drift = f"the operator has no profile {one.scheduler_name} with topology objects"
             compared.append(Comparison(one.scheduler_name, one.topology_reference, drift, enabled=False))
     return compared
 
@@ -152,12 +152,12 @@ def _drift(binding: ClusterTopologyBinding, compared: Sequence[Comparison], entr
     drifts = [f"{entry['schedulerName']}: {entry['message']}" for entry in entries if not entry["inSync"]]
     status: bool | None
     if unknown:
-        text = f"the operator has no profile {', '.join(unknown)} that places by topology"
+        text = f"the operator has no profile {', '.join(unknown)} with topology objects"
         status, reason = None, Reason.TOPOLOGY_NOT_FOUND
     elif drifts:
         status, reason, text = True, Reason.DRIFT, "; ".join(drifts)
     else:
-        status, reason, text = False, Reason.IN_SYNC, "every scheduler that places by topology has these levels"
+        status, reason, text = False, Reason.IN_SYNC, "every scheduler with topology objects has these levels"
     return Want(ConditionType.SCHEDULER_TOPOLOGY_DRIFT, status, reason, text, binding.generation)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grove.admission import Facts
-from tests.admission_cases.case import Case, Obj
+from tests.admission_cases.case import Case, Obj, warned
 
 ENABLED = Facts(schedulers=("default-scheduler", "kai-scheduler"))
 BINDINGS = "spec.schedulerTopologyBindings"
@@ -24,6 +24,24 @@ def binding(*levels: tuple[str, str], schedulers: tuple[str, ...] = ()) -> Obj:
 CASES = (
     Case("one level", binding(), facts=ENABLED),
     Case("levels and a scheduler", binding(("zone", "z"), ("rack", "r"), schedulers=("kai-scheduler",)), facts=ENABLED),
+    warned(
+        "more levels than KAI takes",
+        binding(*((f"level-{index}", f"example.com/level-{index}") for index in range(17))),
+        ["spec.levels: KAI takes at most 16 levels, these are 17"],
+        facts=ENABLED,
+    ),
+    warned(
+        "a level below the hostname",
+        binding(("host", "kubernetes.io/hostname"), ("numa", "n")),
+        ["spec.levels[0].key: KAI takes kubernetes.io/hostname as the last level only"],
+        facts=ENABLED,
+    ),
+    Case(
+        "levels that others tell KAI",
+        binding(("host", "kubernetes.io/hostname"), ("numa", "n"), schedulers=("kai-scheduler",)),
+        facts=ENABLED,
+    ),
+    Case("levels without KAI", binding(("host", "kubernetes.io/hostname"), ("numa", "n"))),
     Case(
         "a domain twice",
         binding(("zone", "z"), ("zone", "y")),
@@ -63,8 +81,8 @@ CASES = (
         binding(schedulers=("default-scheduler",)),
         [
             (
-                f'{BINDINGS}[0].schedulerName: Invalid value: "default-scheduler": does not place by topology; those '
-                "that do: kai-scheduler"
+                f'{BINDINGS}[0].schedulerName: Invalid value: "default-scheduler": has no topology objects; those '
+                "that have: kai-scheduler"
             )
         ],
         facts=ENABLED,

@@ -226,7 +226,7 @@ def test_a_scheduler_that_is_not_enabled() -> None:
     async def test(cluster: Cluster) -> None:
         bind(cluster, kai_scheduler="theirs")
         await cluster.quiet()
-        text = "the operator has no profile kai-scheduler that places by topology"
+        text = "the operator has no profile kai-scheduler with topology objects"
         assert entries(cluster) == [("kai-scheduler", "theirs", False, text)]
         assert drift(cluster) == ("Unknown", "TopologyNotFound")
         assert events(cluster) == []

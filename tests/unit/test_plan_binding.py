@@ -228,7 +228,7 @@ def test_a_scheduler_that_is_not_enabled_wins(live: Sequence[Object]) -> None:
     assert names == [("kai-scheduler", bool(live)), ("zeta", False), ("alpha", False)]
     [condition] = shown["conditions"]
     assert (condition["status"], condition["reason"]) == ("Unknown", "TopologyNotFound")
-    assert condition["message"] == "the operator has no profile zeta, alpha that places by topology"
+    assert condition["message"] == "the operator has no profile zeta, alpha with topology objects"
 
 
 def test_schedulers_come_by_name() -> None:

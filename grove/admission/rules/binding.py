@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from grove.admission.facts import Facts
 from grove.admission.fields import Field, Finding
+
+_KAI: Final = "kai-scheduler"
+_KAI_LEVELS: Final = 16
 
 
 def levels(root: Field) -> Iterator[Finding]:
@@ -21,8 +25,21 @@ def levels(root: Field) -> Iterator[Finding]:
             seen.setdefault(field.text, field.path)
 
 
+def kai_levels(root: Field, facts: Facts) -> Iterator[Finding]:
+    """A warning where KAI, which gets a Topology of these levels, refuses them: over 16, or below the hostname."""
+    references = [entry["schedulerName"].text for entry in root["spec"]["schedulerTopologyBindings"]]
+    if _KAI not in (facts.schedulers or ()) or _KAI in references:
+        return
+    found = list(root["spec"]["levels"])
+    if len(found) > _KAI_LEVELS:
+        yield root["spec"]["levels"].warning(f"KAI takes at most {_KAI_LEVELS} levels, these are {len(found)}")
+    for level in found[:-1]:
+        if level["key"].text == "kubernetes.io/hostname":
+            yield level["key"].warning("KAI takes kubernetes.io/hostname as the last level only")
+
+
 def schedulers(root: Field, facts: Facts) -> Iterator[Finding]:
-    """A scheduler is named once, is enabled in the operator, and places by topology (API doc 2.5)."""
+    """A scheduler is named once, is enabled in the operator, and has topology objects (API doc 2.5)."""
     seen: dict[str, str] = {}
     for entry in root["spec"]["schedulerTopologyBindings"]:
         field = entry["schedulerName"]
@@ -35,5 +52,5 @@ def schedulers(root: Field, facts: Facts) -> Iterator[Finding]:
             yield field.invalid(f"not enabled in the operator, which has the scheduler profiles {enabled}")
         elif facts.schedulers is not None and field.text not in facts.topology_schedulers:
             able = ", ".join(sorted(facts.topology_schedulers))
-            yield field.invalid(f"does not place by topology; those that do: {able}")
+            yield field.invalid(f"has no topology objects; those that have: {able}")
         seen.setdefault(field.text, field.path)
