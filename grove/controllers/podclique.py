@@ -55,13 +55,14 @@ class PodCliqueReconciler:
         if outcome.failures:
             return Done(outcome.finish())
         waiting = self._scheduling.missing(template)
+        awaits_levels = self._scheduling.awaits_levels(template)
         plan = plan_pods(
             podclique,
             self._world.pods.by_index("owner", podclique.uid),
             last_occupants=self._world.last_occupants.get(podclique.uid, {}),
             rank_offset=rank_offset(podclique, template),
             now=time.time(),
-            burst=0 if waiting else BURST,
+            burst=0 if waiting or awaits_levels else BURST,
             prepare=self._scheduling.prepare(podclique, template),
             hold=self._startup.hold(podclique, template),
             roll=roll_limit(podclique, template, self._world.replica_snapshot),
@@ -71,7 +72,7 @@ class PodCliqueReconciler:
         if waiting:
             outcome.failures.append(Failure(SCHEDULER_UNAVAILABLE, waiting, news_come=UNAVAILABLE_SECONDS))
         waits = await self._write_status(self._world.podcliques.get(*key), outcome)
-        return Done(earliest(plan.again_after, waits, outcome.finish()), cost)
+        return Done(earliest(plan.again_after, waits, outcome.finish(), awaits_levels), cost)
 
     async def _write_status(self, podclique: PodClique | None, outcome: Outcome) -> float | None:
         """Write the status if it differs; seconds until a postponed write is due."""

@@ -127,9 +127,12 @@ class Router:
             return
         for template in self._world.sets:
             if binding_name(template) == binding.name:
-                self._wake.podcliqueset((template.namespace, template.name), SOON)
+                key = (template.namespace, template.name)
+                self._wake.podcliqueset(key, SOON)
                 for replica in range(template.replicas):
-                    self._wake.replica((template.namespace, template.name, replica), SOON)
+                    self._wake.replica((*key, replica), SOON)
+                for podclique in self._world.podcliques.by_index("set", key) if old is None else ():
+                    self._wake.podclique((podclique.namespace, podclique.name), SOON)
 
     def _update_changed(self, old: Template, new: Template) -> None:
         """Wake whose turn has come in a rolling update, and everybody when one begins or ends."""

@@ -10,6 +10,7 @@ from grove.api.clustertopologybinding import ClusterTopologyBinding
 from grove.api.labels import ConditionType
 from grove.api.podclique import PodClique
 from grove.api.podgang import PodGang
+from grove.api.times import epoch
 from grove.controllers.siblings import Siblings
 from grove.controllers.world import World
 from grove.plan.conditions import Want
@@ -26,6 +27,7 @@ SCHEDULER_UNAVAILABLE: Final = "ERR_SCHEDULER_UNAVAILABLE"
 """Code in lastErrors of a set, and of its PodCliques, whose scheduler lacks something in the cluster."""
 UNAVAILABLE_SECONDS: Final = 60.0
 """After how many seconds such an object is looked at again at the latest; news of what lacked come by event."""
+_BINDING_SECONDS: Final = 3.0
 
 
 def lost_guarantee(have: Mapping[str, Any], status: Mapping[str, Any]) -> str:
@@ -91,9 +93,19 @@ class Scheduling:
         """How close together a set's pods must be; nothing is asked for where topologyAwareScheduling is off."""
         return topology_of(template, self._binding(template))
 
+    def awaits_levels(self, template: Template) -> float | None:
+        """Seconds for which a new set gets no pods, as its ClusterTopologyBinding has not been seen; None for no such.
+
+        Of two objects that were applied one after the other the second may be seen first.
+        """
+        if not self._world.topology_aware or not binding_name(template) or self._binding(template) is not None:
+            return None
+        left = epoch(template.pcs.metadata.creation_timestamp) + _BINDING_SECONDS - time.time()
+        return min(left, _BINDING_SECONDS) if left > 0 else None
+
     def levels_condition(self, template: Template) -> Want | None:
         """Whether the levels that a set asks for are there."""
-        ignored = self._schedulers.of(template).ignores_topology(self._world.scheduler_objects)
+        ignored = self._schedulers.of(template).ignores_topology(template, self._world.scheduler_objects)
         aware = self._world.topology_aware
         return levels_condition(template, self._binding(template), topology_aware=aware, ignored=ignored)
 

@@ -131,7 +131,7 @@ def _compare_ours(
 def _topology(binding: ClusterTopologyBinding, kind: TopologyKind) -> Object:
     metadata = {
         "name": binding.name,
-        "labels": {labels.MANAGED_BY: labels.MANAGED_BY_GROVE, labels.NAME: binding.name},
+        "labels": {labels.MANAGED_BY: labels.MANAGED_BY_GROVE},
         "ownerReferences": owner_reference(labels.API_VERSION, binding.KIND, binding.name, binding.uid),
     }
     spec = kind.spec(_levels(binding))

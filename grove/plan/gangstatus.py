@@ -46,6 +46,8 @@ class Surroundings:
     """terminations by the PodClique that is below its minimum"""
     topology: Topology = NOWHERE
     """how close together the set's pods must be"""
+    within: str = ""
+    """what of it this gang's pods must be within, for people: `one kubernetes.io/rack`; "" for anywhere"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ def _scheduled(state: GangState, initialized: bool, around: Surroundings, live: 
         return Want(kind, True, Reason.MINIMUM_PLACED, "every group has its minimum of scheduled pods")
     lacking = [group for group in state.groups if group.scheduled < group.member.min_replicas]
     missing = _shortfall(lacking, [g.scheduled for g in lacking], [g.member.min_replicas for g in lacking])
-    text = f"waiting for scheduled pods: {missing}"
+    text = f"waiting for scheduled pods{around.within and f' within {around.within}'}: {missing}"
     reason, cause = _cause(lacking, around)
     if not cause:
         return Want(kind, False, reason, text)

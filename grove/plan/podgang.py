@@ -1,6 +1,6 @@
 """The PodGang object of a gang: its references, when it is written, and the gates that come off with it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from grove.api import labels
@@ -53,6 +53,7 @@ def plan_gang(
     referenced = _referenced(live.wire if postponed and live is not None else desired) if live or spec else set()
     gates = tuple(_lift(pod) for pod in gates_to_lift(state, around.base) if pod.name in referenced)
     have: dict[str, Any] = (live.wire.get("status") if live is not None else None) or {}
+    around = replace(around, within=_within(desired["spec"]))
     shown = gang_status(state, have, around, complete=state.complete and not postponed, now=now)
     urgent = hurry or shown.status["phase"] == PodGangPhase.RUNNING
     changed = differs(have, shown.status) and (live is not None or bool(spec))
@@ -88,9 +89,8 @@ def _podgang(template: Template, state: GangState, topology: Topology) -> dict[s
 
 
 def _whole(template: Template, gang: Gang, topology: Topology) -> Packed | None:
-    """The constraint of a whole gang: the set's, of a scaled gang its scaling group's where that has one."""
-    group = template.group_of.get(gang.members[0].clique, "") if gang.base else ""
-    return topology.groups.get(group, topology.whole)
+    group = template.group_of.get(gang.members[0].clique, "")
+    return topology.of_gang(group, scaled=bool(gang.base))
 
 
 def _group_configs(template: Template, gang: Gang, topology: Topology) -> list[dict[str, Any]]:
@@ -104,6 +104,13 @@ def _group_configs(template: Template, gang: Gang, topology: Topology) -> list[d
         | _constrained(topology.groups[template.group_of[members[0].clique]])
         for unit, members in units.items()
     ]
+
+
+def _within(spec: dict[str, Any]) -> str:
+    """The levels that a gang's pods, or some of them, must be within, the broadest first."""
+    parts = (spec, *spec.get("topologyConstraintGroupConfigs", ()), *spec["podgroups"])
+    packs = (part.get("topologyConstraint", {}).get("packConstraint", {}) for part in parts)
+    return ", ".join(dict.fromkeys(f"one {pack['required']}" for pack in packs if "required" in pack))
 
 
 def _constrained(packed: Packed | None) -> dict[str, Any]:

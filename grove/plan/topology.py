@@ -33,6 +33,10 @@ class Topology:
     references: Mapping[str, str] = field(default_factory=dict)
     """the topology objects that others keep, by scheduler; those of other schedulers are called like the binding"""
 
+    def of_gang(self, group: str, *, scaled: bool) -> Packed | None:
+        """The constraint of a whole gang: the set's; of a scaled gang that of its scaling group where it has one."""
+        return self.groups.get(group, self.whole) if scaled else self.whole
+
 
 NOWHERE = Topology()
 """Pods may be anywhere."""

@@ -154,8 +154,8 @@ class Backend:
         """The object that lacks what is `missing`, and the reason of the Warning event on it; None for no event."""
         return None
 
-    def ignores_topology(self, cluster: Cluster) -> str:
-        """Why it does not keep pods within the levels that topology constraints ask for; "" when it does."""
+    def ignores_topology(self, template: Template, cluster: Cluster) -> str:
+        """Why it does not keep a set's pods within the levels that its constraints require; "" when it does."""
         return f"the scheduler {self.name} does not place by topology"
 
     def validate(self, root: Field, cluster: Cluster) -> Iterator[Finding]:

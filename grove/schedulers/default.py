@@ -18,7 +18,7 @@ from grove.plan.conditions import Want
 from grove.plan.placement import Placement
 from grove.plan.podclique import clique_of
 from grove.plan.template import Template
-from grove.schedulers.affinity import drawn_together
+from grove.schedulers.affinity import Required, drawn_together
 from grove.schedulers.backend import Backend, Cluster, Decision, GangView, Object, Slot, Watch
 from grove.schedulers.native import (
     COMPOSITE,
@@ -38,6 +38,8 @@ HUGE: Final = 1000
 """Pods in groups of one gang beyond which admission warns: the scheduler needs 13 s of CPU for so many, three times as
 much for twice as many, and places no other pod meanwhile (measured, see docs/schedulers.md)."""
 
+_WISH: Final = "what is required is only a wish here"
+_NO_COMPOSITES: Final = "as gangs have no CompositePodGroups"
 _NO_GROUPS: Final = "the cluster serves no PodGroups of scheduling.k8s.io/v1beta1"
 
 
@@ -52,18 +54,17 @@ class DefaultScheduler(Backend):
         if not isinstance(self._enabled, bool):
             raise ValueError(f"gangScheduling: Invalid value: {self._enabled!r}: must be true or false")
 
-    def ignores_topology(self, cluster: Cluster) -> str:
-        if self._offered(cluster) is Tier.COMPOSITE:
-            return ""
-        return (
-            "this cluster's scheduler takes what is required for no more than a wish, as it has no CompositePodGroups"
-        )
+    def ignores_topology(self, template: Template, cluster: Cluster) -> str:
+        naming, problem = self._naming(template, cluster)
+        if naming is None:
+            return f"{_WISH}, as {problem}"
+        return "" if naming.tier is Tier.COMPOSITE else f"{_WISH}, {_NO_COMPOSITES}"
 
     def validate(self, root: Field, cluster: Cluster) -> Iterator[Finding]:
         """Warn of what is not kept to, and of a gang so large that other pods wait long for it."""
-        if ignored := self.ignores_topology(cluster):
+        if self._offered(cluster) is not Tier.COMPOSITE:
             required = (constraint["pack"]["required"] for constraint in constraints(root))
-            yield from (field.warning(ignored) for field in required if field.given)
+            yield from (field.warning(f"{_WISH}, {_NO_COMPOSITES}") for field in required if field.given)
         if self._offered(cluster) is Tier.NONE:
             return
         for clique in cliques(root):
@@ -84,9 +85,9 @@ class DefaultScheduler(Backend):
         if clique is None:
             return pod
         kept = naming is not None and naming.tier is Tier.COMPOSITE
-        strengths = ("preferred",) if kept else ("required", "preferred")
-        group = slot.template.group_of.get(clique, "")
-        pod = drawn_together(pod, group, clique, slot.topology, strengths=strengths)
+        beyond = slot.index >= minimum(slot.podclique)
+        required = Required.BY_GROUP if kept and not beyond else Required.BY_POD if kept else Required.NOT
+        pod = drawn_together(pod, slot.template.group_of.get(clique, ""), clique, slot.topology, required)
         if naming is None:
             return pod
         spec = pod["spec"]

@@ -15,7 +15,7 @@ from grove.api.labels import EventReason
 from grove.api.podgang import PodGang, PodGangTopologyConstraint
 from grove.plan.binding import TopologyKind
 from grove.plan.placement import Placement
-from grove.plan.template import mirrored
+from grove.plan.template import Template, mirrored
 from grove.runtime.resources import ResourceType
 from grove.runtime.writes import Delete, Write
 from grove.schedulers import crds
@@ -50,7 +50,7 @@ class Kai(Backend):
         ],
     )
 
-    def ignores_topology(self, cluster: Cluster) -> str:
+    def ignores_topology(self, template: Template, cluster: Cluster) -> str:
         return ""
 
     def missing(self, cluster: Cluster) -> str:
@@ -136,9 +136,12 @@ def _named(root: Field, key: str) -> Field:
 def _spec(gang: GangView, podgang: PodGang, queue: str) -> Object:
     topology = _topology(gang, podgang)
     configs = [config for config in podgang.spec.topology_constraint_group_configs if config.pod_group_names]
-    parents = {name: config.name for config in configs for name in config.pod_group_names}
+    leaves = {group.name for group in podgang.spec.podgroups}
+    # A clique may be called like the replica of a scaling group beside it, `engine-0`; sub-groups may not.
+    titles = {config.name: f"{config.name}-group" if config.name in leaves else config.name for config in configs}
+    parents = {name: titles[config.name] for config in configs for name in config.pod_group_names}
     subgroups: list[Object] = [
-        {"name": config.name, "minSubGroup": len(config.pod_group_names)}
+        {"name": titles[config.name], "minSubGroup": len(config.pod_group_names)}
         | _constraint(config.topology_constraint, topology)
         for config in configs
     ]

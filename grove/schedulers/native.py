@@ -11,7 +11,8 @@ scheduler may try the first alone, and then backs off for a second.
 
 What topology constraints require is on CompositePodGroups only: one for the gang, for a replica of a scaling group, and
 for a clique, whichever the template constrains. Unlike a PodGroup they can be made anew under pods that wait, when the
-levels of the cluster change; which of them there are depends on nothing that can change.
+levels of the cluster change; which of them there are depends on nothing that can change. What they were made with is
+noted on the PodGroups below (annotation grove.io/topology-levels), as it has to outlive them.
 
 Nearly every field of a group is immutable, and so is a pod's membership. So the name of a group ends in a hash of what
 cannot change in it: after such a change new pods join a new group, and the old one goes with its last pod. A group asks
@@ -20,9 +21,9 @@ for no more pods than it has or will get, which keeps it whole while pods move o
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from grove.api import labels
 from grove.api.podclique import PodClique
@@ -30,7 +31,7 @@ from grove.plan.diff import covers
 from grove.plan.gangs import Gang, GroupState, Member
 from grove.plan.hashes import suffix
 from grove.plan.template import Template
-from grove.plan.topology import constrained
+from grove.plan.topology import Packed, Topology, constrained
 from grove.plan.update import ensure
 from grove.runtime.resources import ResourceType
 from grove.runtime.writes import Delete, Write
@@ -42,6 +43,7 @@ LARGE: Final = 200
 """Pods in groups beyond which a gang gets its root last."""
 
 _TOPOLOGY: Final = "schedulingConstraints"
+_NO_LEVEL: Final = "-"
 
 COMPOSITE: Final = ResourceType("scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup")
 
@@ -69,6 +71,15 @@ def minimum(podclique: PodClique) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Above:
+    """A CompositePodGroup, seen from below."""
+
+    name: str
+    key: str
+    """the node label of whose values there may be but one below it, "" for no such"""
+
+
+@dataclass(frozen=True, slots=True)
 class Naming:
     """Names of the groups of one set: what is immutable in a group is in its name."""
 
@@ -89,18 +100,17 @@ class Naming:
         """The object at the top of a gang, if its groups are no roots themselves."""
         return f"{gang}-{suffix(self.template.uid, self.priority)}"
 
-    def part_of(self, part: str) -> str:
-        """The CompositePodGroup of a part of a gang: of a scaling group's replica, or a clique."""
-        return f"{part}-{suffix(self.template.uid, self.priority, 'part')}"
-
-    def above(self, gang: Gang, member: Member) -> tuple[str, ...]:
+    def above(self, gang: Gang, member: Member, topology: Topology) -> tuple[Above, ...]:
         """The CompositePodGroups above the group of a gang's member, the root first."""
-        group = self.template.groups.get(self.template.group_of.get(member.clique, ""))
-        above = [self.root_of(gang.name)]
-        if group is not None and group.topology_constraint is not None and not gang.base:
-            above.append(self.part_of(member.unit))  # a scaled gang is such a replica
-        if self.template.cliques[member.clique].topology_constraint is not None:
-            above.append(self.part_of(member.podclique))
+        clique, group = member.clique, self.template.group_of.get(member.clique, "")
+        whole = topology.of_gang(group, scaled=bool(gang.base))
+        above = [Above(self.root_of(gang.name), _key(whole))]
+        if group and self.template.groups[group].topology_constraint is not None and not gang.base:
+            name = f"{member.unit}-{suffix(self.template.uid, self.priority, 'unit')}"  # a scaled gang is such a unit
+            above.append(Above(name, _key(topology.groups.get(group))))
+        if self.template.cliques[clique].topology_constraint is not None:
+            name = f"{member.podclique}-{suffix(self.template.uid, self.priority, 'clique')}"
+            above.append(Above(name, _key(topology.cliques.get(clique))))
         return tuple(above)
 
     def alone(self, clique: str, *, scaled: bool) -> bool:
@@ -119,36 +129,34 @@ class Leaf:
 
     name: str
     min_count: int
-    above: tuple[str, ...]
-    """names of the CompositePodGroups above it, the root first"""
+    above: tuple[Above, ...]
+    """the CompositePodGroups above it, the root first"""
     owner: PodClique | None
     """None is the PodGang"""
 
     @property
     def parent(self) -> str:
         """Name of the CompositePodGroup right above it, "" for none."""
-        return self.above[-1] if self.above else ""
+        return self.above[-1].name if self.above else ""
 
 
 def plan_objects(gang: GangView, naming: Naming) -> tuple[Write, ...]:
     """Create, patch and delete the objects of a gang whose PodGang and PodCliques all exist."""
     assert gang.podgang is not None
-    spec: Mapping[str, Any] = gang.podgang.wire.get("spec") or {}
     live = {obj["metadata"]["name"]: obj for obj in gang.objects_of(PODGROUP)}
     live_composites = {obj["metadata"]["name"]: obj for obj in gang.objects_of(COMPOSITE)}
-    leaves = _leaves(gang, naming)
+    leaves = _in_force(gang, [_as_made(leaf, live.get(leaf.name)) for leaf in _leaves(gang, naming)], live)
     starts = _starts(gang, leaves)
-    made = [leaf for leaf in leaves if leaf.parent or leaf.name in live or starts]
+    made = [leaf for leaf in leaves if leaf.above or leaf.name in live or starts]
     writes = [write for leaf in made for write in _ensure_leaf(gang, naming, live.get(leaf.name), leaf)]
     used = {pod.scheduling_group for group in gang.state.groups for pod in group.pods} | {leaf.name for leaf in leaves}
     writes += [_delete(PODGROUP, obj) for name, obj in live.items() if name not in used and _stays(obj)]
-    composites = _composites(gang, naming, spec, [_as_made(leaf, live.get(leaf.name)) for leaf in leaves])
+    composites = _composites(gang, naming, leaves)
     root = naming.root_of(gang.state.gang.name)
     if not (starts or (root in live_composites and gang.state.released)):
         composites = [desired for desired in composites if desired["metadata"]["name"] != root]
-    placed = any(pod.node for group in gang.state.groups for pod in group.pods)
     for desired in composites:
-        writes += _ensure_composite(live_composites.get(desired["metadata"]["name"]), desired, placed=placed)
+        writes += _ensure_composite(live_composites.get(desired["metadata"]["name"]), desired)
     used = {_parent(obj) for name, obj in live.items() if name in used} - {root}
     used |= {desired["metadata"]["name"] for desired in composites}
     writes += [_delete(COMPOSITE, obj) for name, obj in live_composites.items() if name not in used and _stays(obj)]
@@ -181,40 +189,61 @@ def _leaves(gang: GangView, naming: Naming) -> list[Leaf]:
     """The groups that have or will get pods."""
     leaves: list[Leaf] = []
     for group in gang.state.groups:
-        podclique = gang.podcliques[group.member.podclique]
-        name = naming.group_of(podclique, group.member.clique)
+        member = group.member
+        podclique = gang.podcliques[member.podclique]
+        name = naming.group_of(podclique, member.clique)
         count = expected_members(group, name)
         if count:
-            alone = naming.alone(group.member.clique, scaled=bool(gang.state.gang.base))
-            leaves.append(Leaf(name, count, () if alone else naming.above(gang.state.gang, group.member), podclique))
+            alone = naming.alone(member.clique, scaled=bool(gang.state.gang.base))
+            above = () if alone else naming.above(gang.state.gang, member, gang.topology)
+            leaves.append(Leaf(name, count, above, podclique))
     if naming.tier is Tier.PODGROUP and leaves:
         return [Leaf(naming.root_of(gang.state.gang.name), sum(leaf.min_count for leaf in leaves), (), None)]
     return leaves
 
 
-def _as_made(leaf: Leaf, live: Object | None) -> tuple[str, ...]:
-    """What is above a leaf: a live one keeps the parent it was made with."""
-    if live is None:
-        return leaf.above
-    parent = _parent(live)
-    return leaf.above[: leaf.above.index(parent) + 1] if parent in leaf.above else ((parent,) if parent else ())
+def _as_made(leaf: Leaf, live: Object | None) -> Leaf:
+    """A live group keeps the parent it was made with."""
+    if live is None or (parent := _parent(live)) == leaf.parent:
+        return leaf
+    names = [above.name for above in leaf.above]
+    above = leaf.above[: names.index(parent) + 1] if parent in names else (Above(parent, ""),)
+    return replace(leaf, above=above if parent else ())
 
 
-def _composites(
-    gang: GangView, naming: Naming, spec: Mapping[str, Any], paths: Sequence[tuple[str, ...]]
-) -> list[Object]:
-    """The CompositePodGroups above the leaves, given as `paths` from the root: each asks for all that is below it."""
-    constrained_by: dict[str, Mapping[str, Any]] = {naming.root_of(gang.state.gang.name): spec}
-    for part in (*(spec.get("topologyConstraintGroupConfigs") or ()), *(spec.get("podgroups") or ())):
-        constrained_by[naming.part_of(part["name"])] = part
+def _in_force(gang: GangView, leaves: list[Leaf], live: Mapping[str, Object]) -> list[Leaf]:
+    """The leaves with the levels that count for them: where pods are on nodes those they were placed with.
+
+    Such pods may be anywhere in what came since, and the scheduler finds no place for the successor of one among them.
+    So a level that goes is given up, and one that comes, or gets another key, counts once the gang starts anew.
+    """
+    placed = {pod.scheduling_group for group in gang.state.groups for pod in group.pods if pod.node}
+    keys = {above.name: above.key for leaf in leaves for above in leaf.above}
+    for leaf in leaves:
+        if leaf.name in placed and leaf.name in live:
+            notes = live[leaf.name]["metadata"].get("annotations") or {}
+            had = dict(zip(_names(leaf), notes.get(labels.TOPOLOGY_LEVELS, "").split(), strict=False))
+            for above in leaf.above:
+                keys[above.name] = had.get(above.name, _NO_LEVEL).replace(_NO_LEVEL, "") if above.key else ""
+    return [replace(leaf, above=tuple(Above(one.name, keys[one.name]) for one in leaf.above)) for leaf in leaves]
+
+
+def _names(leaf: Leaf) -> list[str]:
+    return [above.name for above in leaf.above]
+
+
+def _composites(gang: GangView, naming: Naming, leaves: Sequence[Leaf]) -> list[Object]:
+    """The CompositePodGroups above the leaves: each asks for all that is below it."""
+    keys = {above.name: above.key for leaf in leaves for above in leaf.above}
     below: dict[str, set[str]] = {}
-    above: dict[str, str] = {}
-    for number, path in enumerate(paths):
-        for parent, child in itertools.pairwise((*path, str(number))):
+    parents: dict[str, str] = {}
+    for leaf in leaves:
+        path = _names(leaf)
+        for parent, child in itertools.pairwise((*path, f"{leaf.name} below")):
             below.setdefault(parent, set()).add(child)
-        above |= {child: parent for parent, child in itertools.pairwise(path)}
+        parents |= {child: parent for parent, child in itertools.pairwise(path)}
     return [
-        _composite(gang, naming, name, above.get(name, ""), len(children), _required(constrained_by.get(name)))
+        _composite(gang, naming, name, parents.get(name, ""), len(children), keys[name])
         for name, children in below.items()
     ]
 
@@ -234,6 +263,9 @@ def _ensure_leaf(gang: GangView, naming: Naming, live: Object | None, leaf: Leaf
     spec = _common_spec(gang, naming, leaf.parent, "pods")
     spec["schedulingPolicy"] = {"gang": {"minCount": leaf.min_count}}
     metadata = gang_metadata(gang, leaf.name, leaf.owner or gang.podgang)
+    if leaf.above and constrained(gang.template):
+        levels = " ".join(above.key or _NO_LEVEL for above in leaf.above)
+        metadata["annotations"] = {labels.TOPOLOGY_LEVELS: levels}
     desired = {"apiVersion": PODGROUP.api_version, "kind": PODGROUP.kind, "metadata": metadata, "spec": spec}
     if live is not None:
         # Of a live group only the count can change; what else differs is what the API server filled in.
@@ -241,21 +273,14 @@ def _ensure_leaf(gang: GangView, naming: Naming, live: Object | None, leaf: Leaf
     return ensure(PODGROUP, live, desired)
 
 
-def _ensure_composite(live: Object | None, desired: Object, *, placed: bool) -> list[Write]:
+def _ensure_composite(live: Object | None, desired: Object) -> list[Write]:
     """Of a CompositePodGroup nothing can change: it is deleted, and made again once it is gone.
 
     Nothing keeps it from going, and its groups, which know it by name, do not mind: a pod that waits goes on waiting.
-    A gang that is `placed` may lose its topology with the level, but is asked for none anew before it starts anew: its
-    pods may be anywhere, and the scheduler finds no place for the successor of a pod among such.
     """
     if live is not None and _stays(live):
         have, want = live.get("spec") or {}, desired["spec"]
-        if placed and _TOPOLOGY in want:
-            want = {key: value for key, value in want.items() if key != _TOPOLOGY}
-            desired = {**desired, "spec": want}
-        elif _TOPOLOGY in have and _TOPOLOGY not in want:
-            return [_delete(COMPOSITE, live)]
-        if not covers(have, want):
+        if not covers(have, want) or (_TOPOLOGY in have and _TOPOLOGY not in want):
             return [_delete(COMPOSITE, live)]
     return ensure(COMPOSITE, live, desired)
 
@@ -275,10 +300,9 @@ def _common_spec(gang: GangView, naming: Naming, parent: str, role: str) -> Obje
     return spec
 
 
-def _required(constrained: Mapping[str, Any] | None) -> str:
-    """The node label that a gang, a group config or a pod group must not be spread over; "" for none."""
-    constraint = (constrained or {}).get("topologyConstraint") or {}
-    return (constraint.get("packConstraint") or {}).get("required") or ""
+def _key(packed: Packed | None) -> str:
+    """The node label that a constraint requires to have one value; "" for none."""
+    return ((packed or {}).get("packConstraint") or {}).get("required") or ""
 
 
 def _parent(podgroup: Object) -> str:

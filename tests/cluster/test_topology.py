@@ -11,7 +11,7 @@ from tests.cluster.conftest import apply_crds, fresh_namespace
 from tests.cluster.harness import Harness, running_cluster
 from tests.cluster.operators import QUIET, OperatorProcess
 from tests.cluster.workloads import podcliqueset
-from tests.cluster.workspace import MERGE, Object, Workspace, uids, verdict
+from tests.cluster.workspace import MERGE, Object, Workspace, condition, is_ready, uids, verdict
 from tests.topology_cases import BINDING, CASES, KEYS, pack, told, worker
 
 BINDINGS = "/apis/grove.io/v1alpha1/clustertopologybindings"
@@ -99,6 +99,44 @@ def test_what_does_not_fit_into_a_rack_waits_whole(workspace: Workspace) -> None
     assert not any("nodeName" in pod["spec"] for pod in workspace.pods())
     assert "rack" in told(workspace.get("pg", "tas13-0"), "tas13")
     workspace.reads("pg", "tas13-0", ("Scheduled", "False", "Unschedulable"))
+    text = "waiting for scheduled pods within one kubernetes.io/rack: tas13-0-worker has 0 of 10; the scheduler says: "
+    assert condition(workspace.get("pg", "tas13-0"), "Scheduled")["message"].startswith(text)
+
+
+@pytest.mark.usefixtures("binding")
+def test_pods_beyond_the_minimum_are_kept_to_it_too(workspace: Workspace) -> None:
+    """Nine pods of which two are needed; a rack has seven nodes."""
+    pcs = podcliqueset("beyond", worker("worker", 9, "rack", large=True))
+    pcs["spec"]["template"]["cliques"][0]["spec"]["minAvailable"] = 2
+    workspace.create("pcs", pcs)
+
+    def full() -> bool:
+        pods = workspace.pods()
+        assert len(pods) == 9
+        assert sum(map(is_ready, pods)) == 7
+        waiting = [pod for pod in pods if "nodeName" not in pod["spec"]]
+        return [verdict(pod, "PodScheduled") for pod in waiting] == [("False", "Unschedulable")] * 2
+
+    workspace.wait(full, "seven run and two wait")
+    nodes = {int(pod["spec"]["nodeName"].split("-")[1]) // 7 for pod in workspace.pods() if "nodeName" in pod["spec"]}
+    assert len(nodes) == 1
+
+
+@pytest.mark.usefixtures("binding")
+def test_a_clique_that_wakes_from_idle_is_kept_to_its_level(workspace: Workspace) -> None:
+    """Six nodes of one rack for the worker, which has none to spare: the front runs all the while."""
+    pcs = podcliqueset("wakes", worker("front", 1), worker("worker", 6, "rack", large=True))
+    pcs["spec"]["template"]["cliques"][1]["spec"]["replicas"] = 0
+    workspace.create("pcs", pcs)
+    workspace.settled("wakes", 1)
+    workspace.scale("pclq", "wakes-0-worker", 6)
+    workspace.settled("wakes", 7)
+    assert len({rack for pod, rack in places(workspace, "rack").items() if "worker" in pod}) == 1
+    composites = workspace.cluster.api(
+        "GET", f"/apis/scheduling.k8s.io/v1alpha3/namespaces/{workspace.namespace}/compositepodgroups"
+    )["items"]
+    keys = [item["spec"].get("schedulingConstraints", {}).get("topology", []) for item in composites]
+    assert sorted(map(str, keys)) == ["[]", "[{'key': 'kubernetes.io/rack'}]"]
 
 
 def test_without_its_binding_a_set_runs_anywhere(workspace: Workspace, racks: tuple[Harness, OperatorProcess]) -> None:

@@ -10,6 +10,7 @@ from grove.api.podclique import PodClique
 from grove.api.podgang import PodGang
 from grove.plan.gangs import observe
 from grove.plan.observed import PodView
+from grove.plan.topology import NOWHERE, Topology
 from grove.runtime.resources import ResourceType
 from grove.runtime.writes import Create, Delete, Patch, Write
 from grove.schedulers import Backend, GangView, Slot, Unplaced
@@ -83,6 +84,8 @@ class Stage:
     """unplaced gangs of other replicas of the set"""
     driven_out: float = 0.0
     """when a scheduler was last seen to drive out a pod of the gang"""
+    topology: Topology = NOWHERE
+    """what the set's constraints mean"""
 
     def add(self, podclique: str, *indices: int, **fields: Any) -> list[Object]:
         """Make pods as the back end wants them and put them in place; their wire form."""
@@ -127,6 +130,7 @@ class Stage:
             self.podgangs,
             [Unplaced(one, states.get(one.gang.base)) for one in states.values() if not one.scheduled] + self.elsewhere,
             self.driven_out,
+            self.topology,
         )
 
     def settle(self, name: str, **spec: Any) -> tuple[Write, ...]:

@@ -80,7 +80,7 @@ def test_tas1_kai_gets_the_keys_in_order() -> None:
             "kind": "Topology",
             "metadata": {
                 "name": "gpus",
-                "labels": {"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/name": "gpus"},
+                "labels": {"app.kubernetes.io/managed-by": "grove-operator"},
                 "ownerReferences": [
                     {
                         "apiVersion": "grove.io/v1alpha1",

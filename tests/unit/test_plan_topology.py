@@ -8,7 +8,7 @@ import pytest
 from grove.api import labels
 from grove.api.clustertopologybinding import ClusterTopologyBinding
 from grove.api.podgang import PodGang
-from grove.plan.conditions import Want
+from grove.plan.conditions import Want, find
 from grove.plan.gangstatus import Surroundings
 from grove.plan.podcliqueset import podcliqueset_status
 from grove.plan.podgang import plan_gang
@@ -177,3 +177,14 @@ def test_a_wish_that_goes_leaves_what_is_required() -> None:
     live = PodGang.from_wire(written(made, "tas23-0", topology_of(made.template, binding())))
     after = written(made, "tas23-0", topology_of(made.template, binding("block")), live)
     assert told(after, "tas23") == "block; ; router:1 workers-0-worker:1"
+
+
+def test_a_gang_that_waits_says_within_what() -> None:
+    made = Paper.of(CASES["TAS8"].pcs)
+    made.fill(gated=False)
+    topology = topology_of(made.template, binding())
+    todo = plan_gang(made.template, made.state("tas8-0"), Surroundings(topology=topology), None, hurry=True, now=NOW)
+    assert todo.status is not None
+    message = find(todo.status.status["conditions"], "Scheduled")["message"]
+    levels = "one kubernetes.io/block, one kubernetes.io/rack, one kubernetes.io/hostname"
+    assert message.startswith(f"waiting for scheduled pods within {levels}: ")

@@ -1,15 +1,17 @@
 """Kubernetes' own gangs: which objects a gang becomes in each tier, and which pods are in which group."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from grove.api.podclique import PodClique
+from grove.plan.topology import NOWHERE, Topology
 from grove.runtime.writes import Create, Delete, Patch
 from grove.schedulers.native import COMPOSITE, LARGE, PODGROUP
 from tests.unit.gangs import BOTH, SET, Stage, counts, scaled, stage
-from tests.unit.support import Object, clique, pod_set
+from tests.unit.support import Object, clique, group, pod_set
 
 
 def group_of(made: Stage, podclique: str) -> dict[int, str]:
@@ -180,21 +182,14 @@ def constrained() -> Stage:
 
 
 def pack(**levels: str) -> Object:
-    return {"topologyConstraint": {"packConstraint": levels}}
+    return {"packConstraint": levels}
 
 
-LEVELS: Object = {
-    **pack(required="block", preferred="rack"),
-    "podgroups": [
-        {"name": "web-0-a", "minReplicas": 2, "podReferences": [], **pack(required="host")},
-        {"name": "web-0-g-0-b", "minReplicas": 1, "podReferences": [], **pack(preferred="host")},
-        {"name": "web-0-g-0-c", "minReplicas": 1, "podReferences": []},
-    ],
-    "topologyConstraintGroupConfigs": [
-        {"name": "web-0-g-0", "podGroupNames": ["web-0-g-0-b", "web-0-g-0-c"], **pack(required="rack")}
-    ],
-}
-"""What a PodGang says of that set's base gang."""
+LEVELS = Topology(
+    "t", pack(required="block", preferred="rack"), {"g": pack(required="rack")},
+    {"a": pack(required="host"), "b": pack(preferred="host")},
+)  # fmt: skip
+"""What the constraints of that set mean."""
 
 
 def tree(made: Stage) -> dict[str, tuple[str, str, int]]:
@@ -209,66 +204,116 @@ def tree(made: Stage) -> dict[str, tuple[str, str, int]]:
     return parents
 
 
+TREE = {
+    "web-0/composite": ("", "block", 2),
+    "web-0-a/composite": ("web-0", "host", 1),
+    "web-0-g-0/composite": ("web-0", "rack", 2),
+    "web-0-g-0-b/composite": ("web-0-g-0", "", 1),
+    "web-0-a": ("web-0-a", "", 2),
+    "web-0-g-0-b": ("web-0-g-0-b", "", 1),
+    "web-0-g-0-c": ("web-0-g-0", "", 1),
+}
+
+
+def bare(shown: dict[str, tuple[str, str, int]]) -> dict[str, tuple[str, str, int]]:
+    """The same without levels."""
+    return {name: (parent, "", count) for name, (parent, _, count) in shown.items()}
+
+
+def settled(made: Stage, topology: Topology = LEVELS, gang: str = "web-0") -> dict[str, tuple[str, str, int]]:
+    """The tree of a gang once the levels are so."""
+    made.topology = topology
+    made.settle(gang)
+    return tree(made)
+
+
 def test_topology_that_is_required_is_on_its_level() -> None:
-    made = constrained()
-    made.settle("web-0", **LEVELS)
-    assert tree(made) == {
-        "web-0/composite": ("", "block", 2),
-        "web-0-a/composite": ("web-0", "host", 1),
-        "web-0-g-0/composite": ("web-0", "rack", 2),
-        "web-0-g-0-b/composite": ("web-0-g-0", "", 1),
-        "web-0-a": ("web-0-a", "", 2),
-        "web-0-g-0-b": ("web-0-g-0-b", "", 1),
-        "web-0-g-0-c": ("web-0-g-0", "", 1),
-    }
+    assert settled(constrained()) == TREE
 
 
-def test_a_scaled_gang_and_a_part_of_the_base_gang_may_have_the_same_name() -> None:
+def test_a_scaled_gang_has_the_level_of_its_group() -> None:
     """Replica 0 of the group is in the base gang; the first scaled gang, of replica 1, is counted from 0, too."""
     made = constrained()
-    made.settle("web-0", **LEVELS)
-    made.settle("web-0-g-0", **pack(required="rack"))
-    found = [name for name in made.offer.specs(COMPOSITE) if name.rpartition("-")[0] == "web-0-g-0"]
-    assert len(found) == 2
-    assert made.settle("web-0") == ()
+    settled(made)
+    settled(made, gang="web-0-g-0")
+    found = [spec for name, spec in made.offer.specs(COMPOSITE).items() if name.rpartition("-")[0] == "web-0-g-0"]
+    assert [spec["schedulingConstraints"]["topology"] for spec in found] == [[{"key": "rack"}]] * 2
+    assert settled(made) == tree(made)
+
+
+def test_a_clique_may_be_called_like_the_replica_of_a_group() -> None:
+    one = clique("g-0", 2) | {"topologyConstraint": {"topologyName": "t", "pack": {"required": "rack"}}}
+    of_group = {"topologyConstraint": {"topologyName": "t", "pack": {"required": "block"}}}
+    made = stage(pod_set(one, clique("b"), groups=[group("g", ["b"]) | of_group]))
+    settled(made, Topology("t", None, {"g": pack(required="block")}, {"g-0": pack(required="rack")}))
+    specs = made.offer.specs(COMPOSITE)
+    keys = [
+        (spec.get("schedulingConstraints") or {"topology": [{"key": ""}]})["topology"][0]["key"]
+        for spec in specs.values()
+    ]
+    assert sorted(keys) == ["", "block", "rack"]
 
 
 def test_one_clique_alone_has_a_root_where_there_is_topology() -> None:
     one = clique("a", 2) | {"topologyConstraint": {"topologyName": "t", "pack": {"required": "host"}}}
-    made = stage(pod_set(one))
-    made.settle("web-0", podgroups=[{"name": "web-0-a", "minReplicas": 2, "podReferences": [], **pack(required="h")}])
-    assert tree(made) == {
+    assert settled(stage(pod_set(one)), Topology("t", None, {}, {"a": pack(required="h")})) == {
         "web-0/composite": ("", "", 1), "web-0-a/composite": ("web-0", "h", 1), "web-0-a": ("web-0-a", "", 2)
     }  # fmt: skip
 
 
 def test_levels_that_change_make_new_roots_while_the_gang_waits() -> None:
     made = constrained()
-    made.settle("web-0", **LEVELS)
-    before = tree(made)
-    writes = made.settle("web-0", **{**LEVELS, **pack(required="row")})
-    assert kinds(writes) == [("Delete", "CompositePodGroup"), ("Create", "CompositePodGroup")]
-    assert tree(made) == before | {"web-0/composite": ("", "row", 2)}
-    made.settle("web-0", podgroups=LEVELS["podgroups"])
-    assert tree(made) == before | {
-        "web-0/composite": ("", "", 2), "web-0-g-0/composite": ("web-0", "", 2)
-    }  # fmt: skip
+    settled(made)
+    made.topology = replace(LEVELS, whole=pack(required="row"))
+    assert kinds(made.settle("web-0"))[-2:] == [("Delete", "CompositePodGroup"), ("Create", "CompositePodGroup")]
+    assert tree(made) == TREE | {"web-0/composite": ("", "row", 2)}
+    assert settled(made, NOWHERE) == bare(TREE)
+    assert settled(made) == TREE
 
 
 def test_a_gang_that_is_placed_may_lose_its_levels_but_gets_no_new_ones() -> None:
     """Its pods may be in two racks by now: no successor could be in the rack of both."""
     made = constrained()
-    made.settle("web-0", **LEVELS)
-    before = tree(made)
+    settled(made)
     made.fill(node="n")
-    assert made.settle("web-0", **{**LEVELS, **pack(required="row")}) == ()
-    made.settle("web-0", podgroups=[])
-    bare = {name: (parent, "", count) for name, (parent, _, count) in before.items()}
-    assert tree(made) == bare
-    assert made.settle("web-0", **LEVELS) == ()
+    assert settled(made, replace(LEVELS, whole=pack(required="row"))) == TREE
+    assert settled(made, NOWHERE) == bare(TREE)
+    assert settled(made) == bare(TREE)
     made.fill()  # all pods are new
-    made.settle("web-0", **LEVELS)
-    assert tree(made) == before
+    assert settled(made) == TREE
+
+
+def test_what_is_made_anew_above_pods_that_are_placed_is_as_it_was() -> None:
+    """A clique goes idle and comes back, somebody deletes an object, the operator dies between delete and create."""
+    made = constrained()
+    settled(made, replace(LEVELS, whole=pack(required="row")))
+    made.fill(node="n")
+    before = settled(made)
+    assert before["web-0/composite"] == ("", "row", 2)
+    a = made.paper.podcliques["web-0-a"]
+    made.paper.podcliques["web-0-a"] = scaled(made, "web-0-a", 0)
+    pods = made.paper.pods.pop(a.uid)
+    assert settled(made)["web-0/composite"] == ("", "row", 1)
+    made.paper.podcliques["web-0-a"], made.paper.pods[a.uid] = a, pods
+    assert settled(made)["web-0/composite"] == ("", "row", 2)
+    for key in [key for key in made.offer.objects if key[0] == COMPOSITE]:
+        del made.offer.objects[key]
+    assert settled(made) == before
+
+
+def test_a_clique_that_comes_up_beside_placed_ones_has_its_own_level() -> None:
+    made = constrained()
+    a = made.paper.podcliques["web-0-a"]
+    made.paper.podcliques["web-0-a"] = scaled(made, "web-0-a", 0)
+    del made.paper.pods[a.uid]
+    settled(made)
+    for podclique in ("web-0-g-0-b", "web-0-g-0-c"):
+        made.remove(podclique, 0, 1)
+        made.add(podclique, 0, 1, node="n")
+    settled(made)
+    made.paper.podcliques["web-0-a"] = a
+    made.add("web-0-a", 0, 1, 2)
+    assert settled(made) == TREE
 
 
 # Changes

@@ -10,6 +10,7 @@ from grove.api.clustertopologybinding import ClusterTopologyBinding
 from grove.api.podgang import PodGang
 from grove.plan.gangstatus import Surroundings
 from grove.plan.podgang import plan_gang
+from grove.plan.template import Template
 from grove.plan.topology import topology_of
 from grove.runtime.writes import Create
 from grove.schedulers import Backend, Slot, enable
@@ -122,7 +123,7 @@ def levels() -> Object:
     )  # fmt: skip
 
 
-GANG, SCALED = {"grove.io/podgang": "web-0"}, {"grove.io/podgang": "web-0-g-0"}
+GANG = {"grove.io/podgang": "web-0"}
 
 
 def unit(index: int) -> dict[str, str]:
@@ -138,7 +139,7 @@ def test_what_is_preferred_is_a_preference_of_each_pod() -> None:
     both = {PODGROUP, COMPOSITE}
     assert preferences(levels(), "web-0-a", both) == [(rack, GANG)]
     assert preferences(levels(), "web-0-g-0-b", both) == [(host, own("web-0-g-0-b")), (rack, GANG)]
-    assert preferences(levels(), "web-0-g-1-b", both) == [(host, own("web-0-g-1-b")), (rack, SCALED)]
+    assert preferences(levels(), "web-0-g-1-b", both) == [(host, own("web-0-g-1-b"))]
     assert preferences(pod_set(clique("a")), "web-0-a", both) == []
 
 
@@ -146,7 +147,7 @@ def test_what_is_preferred_is_a_preference_of_each_pod() -> None:
 def test_without_topology_what_is_required_is_a_preference_too(served: Any) -> None:
     block, rack, host = KEYS["block"], KEYS["rack"], KEYS["host"]
     found = preferences(levels(), "web-0-g-1-b", served)
-    assert found == [(host, own("web-0-g-1-b")), (rack, unit(1)), (block, SCALED), (rack, SCALED)]
+    assert found == [(host, own("web-0-g-1-b")), (rack, unit(1))]
     assert preferences(levels(), "web-0-a", served) == [(host, own("web-0-a")), (block, GANG), (rack, GANG)]
 
 
@@ -158,20 +159,62 @@ def test_the_users_own_affinity_stays() -> None:
     assert affinity["podAffinity"] == {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
 
 
+def test_pods_beyond_a_minimum_demand_what_their_gang_requires() -> None:
+    """They are in no group, and are placed after it."""
+    obj = pod_set(worker("a", 3, "host"), **pack("block", "rack"))
+    obj["spec"]["template"]["cliques"][0]["spec"]["minAvailable"] = 2
+    paper = Paper.of(obj)
+    owner = paper.podcliques["web-0-a"]
+    found = []
+    for index in range(3):
+        slot = Slot(paper.template, owner, index, Offer({PODGROUP, COMPOSITE}), topology_of(paper.template, LEVELS))
+        pod = DEFAULT.prepare_pod(pod_wire(owner, index, tpl=paper.template), slot)
+        near = pod["spec"]["affinity"]["podAffinity"]
+        assert [term["podAffinityTerm"]["topologyKey"] for term in near[SOFT]] == [KEYS["rack"]]
+        found.append([(t["topologyKey"], t["labelSelector"]["matchLabels"]) for t in near.get(HARD, ())])
+    assert found == [[], [], [(KEYS["host"], own("web-0-a")), (KEYS["block"], GANG)]]
+
+
+HARD, SOFT = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred"))
+NEAR = Paper.of(pod_set(worker("a", 1, "rack"))).template
+TORN = Paper.of(
+    pod_set(worker("a", 1, "rack"), {**(one := worker("b", 1)), "spec": {**one["spec"], "podSpec": {
+        **one["spec"]["podSpec"], "priorityClassName": "high"}}})
+).template  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("backend", "served", "kept"),
+    ("backend", "template", "served", "why"),
     [
-        (DEFAULT, {PODGROUP, COMPOSITE}, True),
-        (DEFAULT, {PODGROUP}, False),
-        (DEFAULT, set(), False),
-        (DefaultScheduler("default-scheduler", {"gangScheduling": False}), {PODGROUP, COMPOSITE}, False),
-        (Kai("kai-scheduler", {}), set(), True),
-        (enable([("volcano", {})]).named("volcano"), {PODGROUP, COMPOSITE}, False),
-        (UnknownBackend("mine"), {PODGROUP, COMPOSITE}, False),
+        (DEFAULT, NEAR, {PODGROUP, COMPOSITE}, ""),
+        (DEFAULT, TORN, {PODGROUP, COMPOSITE}, "the cliques differ in priority"),
+        (DEFAULT, NEAR, {PODGROUP}, "no CompositePodGroups"),
+        (DEFAULT, NEAR, set(), "serves no PodGroups"),
+        (DefaultScheduler("d", {"gangScheduling": False}), NEAR, {PODGROUP, COMPOSITE}, "gangScheduling is off"),
+        (Kai("kai-scheduler", {}), NEAR, set(), ""),
+        (enable([("volcano", {})]).named("volcano"), NEAR, {PODGROUP, COMPOSITE}, "volcano does not place by"),
+        (UnknownBackend("mine"), NEAR, {PODGROUP, COMPOSITE}, "mine does not place by"),
     ],
 )
-def test_who_keeps_to_what_is_required(backend: Backend, served: Any, kept: bool) -> None:
-    assert (backend.ignores_topology(Offer(set(served))) == "") == kept
+def test_who_keeps_to_what_is_required(backend: Backend, template: Template, served: Any, why: str) -> None:
+    found = backend.ignores_topology(template, Offer(set(served)))
+    assert why in found
+    assert bool(found) == bool(why)
+
+
+def test_kai_gets_no_two_sub_groups_of_one_name() -> None:
+    obj = pod_set(worker("g-0", 1, "rack"), clique("b"), groups=[group("g", ["b"]) | pack("block")])
+    obj["metadata"]["labels"] = {"kai.scheduler/queue": "q"}
+    cluster, kai, paper = Shown(), Kai("kai-scheduler", {}), filled(obj)
+    cluster.install(kai_podgroups("0.15"), KAI_PODGROUP)
+    around = Surroundings(topology=topology_of(paper.template, LEVELS))
+    (write,) = plan_gang(paper.template, paper.state("web-0"), around, None, hurry=True, now=NOW).spec
+    assert isinstance(write, Create)
+    live = PodGang.from_wire(stored(write.body))
+    groups = made(kai, cluster, view(paper, cluster, "web-0", live), KAI_PODGROUP)["spec"]["subGroups"]
+    assert [(one["name"], one.get("parent")) for one in groups] == [
+        ("web-0-g-0-group", None), ("web-0-g-0", None), ("web-0-g-0-b", "web-0-g-0-group")
+    ]  # fmt: skip
 
 
 def test_admission_warns_where_it_is_a_wish_only() -> None:
