@@ -74,7 +74,7 @@ ANNOTATIONS: Final = (
     Word(labels.RECONCILE_TRIGGER, (SET,), "Any new value has the set looked at once more, which is never needed."),
     Word(labels.MNNVL_GROUP, (SET, "clique or group of the template"), "NVLink group of the pods, or `none`."),
     Word(labels.TOPOLOGY_NAME, (GANG,), "The ClusterTopologyBinding that its constraints speak of."),
-    Word(labels.TOPOLOGY_LEVELS, ("PodGroup",), "Node labels of which its pods have one value, of the whole gang first; "
+    Word(labels.TOPOLOGY_LEVELS, ("PodGroup",), "Node labels of which its pods share a value, the whole gang's first; "
          "- is none."),
     Word(labels.TEMPLATE_REPLICAS, (CLIQUE, GROUP), "`replicas` of the template when they were applied last, to tell "
          "a change of the template from scaling."),
