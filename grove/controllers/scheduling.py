@@ -1,7 +1,7 @@
 """Where back ends meet the cluster: they read the caches through here, and passes ask them through here."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from grove.admission import Facts
@@ -130,14 +130,16 @@ class Scheduling:
     ) -> dict[str, Decision]:
         """What to do about the scheduler objects of a replica's gangs whose PodGang exists, by gang.
 
-        None at all while the scheduler lacks something.
+        None at all while the scheduler lacks something. Objects of a PodGang that had the name before are waited for:
+        the garbage collector would take them away under pods that are being placed.
         """
         if self.missing(template):
             return {}
         backend, topology, now = self._schedulers.of(template), self.topology(template), time.time()
         views = [self._view(template, replica, snapshot, state, gangs, topology, now) for state in gangs.values()]
+        kinds = {watch.resource for watch in backend.watches}
         decisions = {
-            view.state.gang.name: backend.decide(view)
+            view.state.gang.name: Decision(hold=_pod_names(view)) if _left_over(view, kinds) else backend.decide(view)
             for view in views
             if isinstance(view.podgang, PodGang) and not view.podgang.deleting
         }
@@ -168,3 +170,18 @@ class Scheduling:
             self._world.driven_out.get((template.namespace, state.gang.name), 0.0),
             topology,
         )
+
+
+def _left_over(gang: GangView, kinds: Collection[ResourceType]) -> bool:
+    """Whether an object of an earlier PodGang of this name is still there."""
+    assert gang.podgang is not None
+    return any(
+        owner.get("kind") == PodGang.KIND and owner.get("uid") != gang.podgang.uid
+        for kind in kinds
+        for obj in gang.objects_of(kind)
+        for owner in obj["metadata"].get("ownerReferences") or ()
+    )
+
+
+def _pod_names(gang: GangView) -> frozenset[str]:
+    return frozenset(pod.name for group in gang.state.groups for pod in group.pods)

@@ -172,3 +172,28 @@ async def drive_out(cluster: Cluster, podclique: str) -> list[bool]:
     cluster.delete(POD, name, gracePeriodSeconds=0)
     await cluster.rest(1)
     return [bool(pod["spec"].get("schedulingGates")) for pod in cluster.pods_of(podclique)]
+
+
+@in_cluster
+async def test_what_an_earlier_gang_left_is_waited_for(cluster: Cluster) -> None:
+    """The garbage collector is late: it would take the root away while the new gang is being placed."""
+    install(cluster)
+    await cluster.up(SET)
+    [root] = [one for one in cluster.names(COMPOSITE) if one.startswith("web-0-")]
+    cluster.scale(PODCLIQUESET, "web", 1)
+    await cluster.quiet()
+    cluster.api.garbage_collection = False
+    for kind, name in ((PODGANG, "web-0"), (PODCLIQUE, "web-0-a")):
+        cluster.delete(kind, name)
+    for pod in cluster.pods_of("web-0-a"):
+        cluster.delete(POD, pod["metadata"]["name"])
+    await cluster.rest(60)
+    [owner] = cluster.get(COMPOSITE, root)["metadata"]["ownerReferences"]
+    assert owner["uid"] != cluster.get(PODGANG, "web-0")["metadata"]["uid"]
+    assert [bool(pod["spec"].get("schedulingGates")) for pod in cluster.pods_of("web-0-a")] == [True] * 3
+    cluster.api.garbage_collection = True
+    cluster.api.collect_garbage()
+    await cluster.quiet()
+    [owner] = cluster.get(COMPOSITE, root)["metadata"]["ownerReferences"]
+    assert owner["uid"] == cluster.get(PODGANG, "web-0")["metadata"]["uid"]
+    await cluster.check({"web": {**SET, "spec": {**SET["spec"], "replicas": 1}}})
