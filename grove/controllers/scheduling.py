@@ -22,6 +22,7 @@ from grove.plan.template import Template
 from grove.plan.topology import Topology, binding_name, levels_condition, topology_of
 from grove.runtime.resources import ResourceType
 from grove.schedulers import Decision, GangView, Schedulers, Slot
+from grove.schedulers.podgroups import pod_names
 
 SCHEDULER_UNAVAILABLE: Final = "ERR_SCHEDULER_UNAVAILABLE"
 """Code in lastErrors of a set, and of its PodCliques, whose scheduler lacks something in the cluster."""
@@ -139,7 +140,7 @@ class Scheduling:
         views = [self._view(template, replica, snapshot, state, gangs, topology, now) for state in gangs.values()]
         kinds = {watch.resource for watch in backend.watches}
         decisions = {
-            view.state.gang.name: Decision(hold=_pod_names(view)) if _left_over(view, kinds) else backend.decide(view)
+            view.state.gang.name: Decision(hold=pod_names(view)) if _left_over(view, kinds) else backend.decide(view)
             for view in views
             if isinstance(view.podgang, PodGang) and not view.podgang.deleting
         }
@@ -181,7 +182,3 @@ def _left_over(gang: GangView, kinds: Collection[ResourceType]) -> bool:
         for obj in gang.objects_of(kind)
         for owner in obj["metadata"].get("ownerReferences") or ()
     )
-
-
-def _pod_names(gang: GangView) -> frozenset[str]:
-    return frozenset(pod.name for group in gang.state.groups for pod in group.pods)

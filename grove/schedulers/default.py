@@ -18,6 +18,7 @@ from grove.plan.conditions import Want
 from grove.plan.placement import Placement
 from grove.plan.podclique import clique_of
 from grove.plan.template import Template
+from grove.runtime.writes import Delete
 from grove.schedulers.affinity import Required, drawn_together
 from grove.schedulers.backend import Backend, Cluster, Decision, GangView, Object, Slot, Watch
 from grove.schedulers.native import (
@@ -29,6 +30,7 @@ from grove.schedulers.native import (
     plan_objects,
     tier_of,
 )
+from grove.schedulers.podgroups import pod_names
 from grove.schedulers.waiting import Hold, hold
 
 OTHERS_SECONDS: Final = 120.0
@@ -99,12 +101,18 @@ class DefaultScheduler(Backend):
         return pod
 
     def decide(self, gang: GangView) -> Decision:
-        """The gang's groups, and its surplus, which waits."""
+        """The gang's groups, and its surplus, which waits.
+
+        While a CompositePodGroup is made anew all gates stay: of a pod that loses its gate just then the scheduler may
+        never hear again.
+        """
         naming, _ = self._naming(gang.template, gang.cluster)
         if naming is None or not all(group.member.podclique in gang.podcliques for group in gang.state.groups):
             return Decision()
-        held = _hold(gang)
-        return Decision(plan_objects(gang, naming), held.names, held.again_after)
+        held, writes = _hold(gang), plan_objects(gang, naming)
+        if any(isinstance(write, Delete) and write.resource == COMPOSITE for write in writes):
+            return Decision(writes, pod_names(gang), held.again_after)
+        return Decision(writes, held.names, held.again_after)
 
     def placement(self, gang: GangView) -> Placement:
         """Whether there is a guarantee, and what the scheduler says of groups that it cannot place."""

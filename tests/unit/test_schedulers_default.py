@@ -284,3 +284,17 @@ def test_of_a_scheduler_without_profile_nothing_is_known() -> None:
     assert (want.wire_status, want.reason) == ("Unknown", "NoProfile")
     assert want.message == "the operator's configuration has no profile for the scheduler theirs"
     assert made.settle("web-0") == ()
+
+
+def test_while_the_root_is_made_anew_no_gate_comes_off() -> None:
+    """A clique goes idle before the gang has started: the root asks for one group less."""
+    made = stage()
+    made.settle("web-0")
+    a = made.paper.podcliques["web-0-a"]
+    made.paper.podcliques["web-0-a"] = scaled(made, "web-0-a", 0)
+    del made.paper.pods[a.uid]
+    every = {(podclique, index) for podclique in ("web-0-g-0-b", "web-0-g-0-c") for index in range(2)}
+    decision = made.backend.decide(made.view("web-0"))
+    assert made.held("web-0") == every
+    made.offer.write(decision.writes)
+    assert made.held("web-0") != every
