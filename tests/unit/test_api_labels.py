@@ -40,6 +40,7 @@ CONSTANTS = {
     "DISABLE_PROTECTION": "grove.io/disable-managed-resource-protection",
     "RECONCILE_TRIGGER": "grove.io/reconcile-trigger",
     "TOPOLOGY_NAME": "grove.io/topology-name",
+    "TOPOLOGY_LEVELS": "grove.io/topology-levels",
     "STARTUP": "grove.io/startup",
     "STARTUP_RELEASED": "released",
     "STARTUP_WAITING_FOR": "grove.io/startup-waiting-for",
@@ -86,7 +87,8 @@ ENUMERATIONS: dict[type[StrEnum], str] = {
     """,
     labels.Reason: """
         TopologyAwareSchedulingDisabled AllClusterTopologyLevelsAvailable TopologyNameMissing ClusterTopologyNotFound
-        ClusterTopologyLevelsUnavailable SufficientScheduledPods InsufficientScheduledPods ProgressDeadlineExceeded
+        ClusterTopologyLevelsUnavailable SchedulerIgnoresTopology
+        SufficientScheduledPods InsufficientScheduledPods ProgressDeadlineExceeded
         UpdateFinished OnDelete UpdateInProgress
         ScheduledReplicasBelowMinAvailable InsufficientReadyPods SufficientReadyPods
         InsufficientAvailablePodCliqueScalingGroupReplicas SufficientAvailablePodCliqueScalingGroupReplicas
