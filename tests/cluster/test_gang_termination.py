@@ -185,7 +185,7 @@ def test_a_dead_node_does_not_hold_the_new_gang(workspace: Workspace) -> None:
     workspace.open_rooms(2)
     workspace.settled("d", 2)
     assert {uid(pod) for pod in workspace.items("pod")} > uids(pods)
-    assert workspace.get("pclq", "d-0-a")["status"]["readyReplicas"] == 2
+    workspace.reads("pclq", "d-0-a", readyReplicas=2)
 
 
 def test_groups_without_room_leave_the_healthy_ones_alone(workspace: Workspace) -> None:

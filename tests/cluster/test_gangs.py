@@ -71,7 +71,8 @@ def test_a_scaled_gang_waits_until_the_base_gang_is_scheduled(workspace: Workspa
     workspace.settled("workload2", 10)
     history = workspace.changes(before, "pod", "pg")
     assert check_gates(history, gangs) == gangs.keys()
-    assert all(workspace.get("pg", name)["status"]["phase"] == "Running" for name in gangs)
+    for name in gangs:
+        workspace.until("pg", name, lambda gang: gang.get("status", {}).get("phase") == "Running", "it runs")
 
 
 def test_base_scheduled_means_the_minimum_of_every_clique(workspace: Workspace) -> None:

@@ -135,11 +135,15 @@ def test_sample(workspace: Workspace, file: str) -> None:
     workspace.create("pcs", yaml.safe_load((SAMPLES / file).read_text()))
     workspace.settled(promise.name, sum(promise.podcliques.values()))
 
-    ready = {pclq["metadata"]["name"]: pclq["status"]["readyReplicas"] for pclq in workspace.items("pclq")}
-    assert ready == promise.podcliques
+    def told() -> bool:
+        """Statuses of PodCliques and PodGangs follow their pods, each in its time."""
+        ready = {pclq["metadata"]["name"]: pclq["status"].get("readyReplicas") for pclq in workspace.items("pclq")}
+        assert ready == promise.podcliques
+        phases = {gang["metadata"]["name"]: gang.get("status", {}).get("phase") for gang in workspace.items("pg")}
+        return phases == dict.fromkeys((f"{promise.name}-0", *promise.gangs), "Running")
+
+    workspace.wait(told, "all statuses tell of ready pods")
     assert workspace.names("pcsg") == sorted(promise.groups)
-    phases = {gang["metadata"]["name"]: gang["status"]["phase"] for gang in workspace.items("pg")}
-    assert phases == dict.fromkeys((f"{promise.name}-0", *promise.gangs), "Running")
     assert {pod["status"]["phase"] for pod in workspace.items("pod")} == {"Running"}
     autoscalers = {hpa["metadata"]["name"]: hpa["spec"] for hpa in workspace.items("hpa")}
     assert {
