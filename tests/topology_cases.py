@@ -152,22 +152,35 @@ CASES: dict[str, Case] = {
 def told(podgang: Object, name: str) -> str:
     """What a PodGang (wire) of the set `name` says, as `Case.gangs` writes it."""
     spec = podgang["spec"]
-    replica = podgang["metadata"]["name"].removeprefix(f"{name}-").split("-")[0]
+
+    def level(constrained: Object) -> str:
+        packed = constrained.get("topologyConstraint", {}).get("packConstraint", {})
+        return written_level(packed.get("required"), packed.get("preferred"))
+
+    return written_gang(
+        podgang["metadata"]["name"],
+        name,
+        level(spec),
+        [(one["name"], level(one), one["podGroupNames"]) for one in spec.get("topologyConstraintGroupConfigs", ())],
+        [(one["name"], one["minReplicas"], level(one)) for one in spec["podgroups"]],
+    )
+
+
+def written_level(required: str | None, preferred: str | None) -> str:
+    """Two node labels as levels: `block[rack]`."""
+    levels = {key: domain for domain, key in KEYS.items()}
+    return (levels[required] if required else "") + (f"[{levels[preferred]}]" if preferred else "")
+
+
+def written_gang(
+    gang: str, name: str, whole: str, units: list[tuple[str, str, list[str]]], leaves: list[tuple[str, int, str]]
+) -> str:
+    """A gang of the set `name` as `Case.gangs` writes it; units come with level and members, leaves with a minimum."""
+    replica = gang.removeprefix(f"{name}-").split("-")[0]
 
     def short(part: str) -> str:
         return part.removeprefix(f"{name}-{replica}-")
 
-    def level(constrained: Object) -> str:
-        levels = {key: domain for domain, key in KEYS.items()}
-        packed = constrained.get("topologyConstraint", {}).get("packConstraint", {})
-        wish = f"[{levels[packed['preferred']]}]" if "preferred" in packed else ""
-        return (levels[packed["required"]] if "required" in packed else "") + wish
-
-    units = [
-        f"{short(config['name'])}:{level(config)}({','.join(map(short, config['podGroupNames']))})"
-        for config in spec.get("topologyConstraintGroupConfigs", ())
-    ]
-    leaves = [
-        ":".join(filter(None, (short(one["name"]), str(one["minReplicas"]), level(one)))) for one in spec["podgroups"]
-    ]
-    return f"{level(spec)}; {' '.join(units)}; {' '.join(leaves)}".replace(";  ;", "; ;")
+    groups = [f"{short(unit)}:{level}({','.join(map(short, members))})" for unit, level, members in units]
+    cliques = [":".join(filter(None, (short(leaf), str(minimum), level))) for leaf, minimum, level in leaves]
+    return f"{whole}; {' '.join(groups)}; {' '.join(cliques)}".replace(";  ;", "; ;")

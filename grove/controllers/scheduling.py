@@ -82,11 +82,10 @@ class Scheduling:
     def prepare(self, podclique: PodClique, template: Template) -> Prepare:
         """How new pods of a PodClique are prepared for the scheduler."""
         backend, cluster = self._schedulers.of(template), self._world.scheduler_objects
-        topology = self.topology(template)
 
         def prepare(pod: dict[str, Any], index: int) -> dict[str, Any]:
             pod["spec"]["schedulerName"] = podclique.spec.pod_spec.get("schedulerName") or backend.name
-            return backend.prepare_pod(pod, Slot(template, podclique, index, cluster, topology))
+            return backend.prepare_pod(pod, Slot(template, podclique, index, cluster, self.topology(template)))
 
         return prepare
 

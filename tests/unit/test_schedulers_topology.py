@@ -20,7 +20,7 @@ from grove.schedulers.kai import PODGROUP as KAI_PODGROUP
 from grove.schedulers.kai import Kai
 from grove.schedulers.native import COMPOSITE, PODGROUP
 from tests.cluster.scheduler_crds import kai_podgroups
-from tests.topology_cases import BINDING, CASES, KEYS, pack, worker
+from tests.topology_cases import BINDING, CASES, KEYS, pack, worker, written_gang, written_level
 from tests.unit.gangs import Offer
 from tests.unit.schedulers import Shown, filled, made, view
 from tests.unit.support import NOW, Object, Paper, clique, group, pod_set, pod_wire, stored
@@ -32,27 +32,21 @@ DEFAULT = DefaultScheduler("default-scheduler", {})
 def kai_says(podgroup: Object, name: str) -> str:
     """What a PodGroup of KAI's says, as `Case.gangs` writes it."""
     spec = podgroup["spec"]
-    replica = podgroup["metadata"]["name"].removeprefix(f"{name}-").split("-")[0]
-
-    def short(part: str) -> str:
-        return part.removeprefix(f"{name}-{replica}-")
 
     def level(constrained: Object) -> str:
-        levels = {key: domain for domain, key in KEYS.items()}
         asked = constrained.get("topologyConstraint") or {}
         assert not asked or asked["topology"] == "grove-topology"
-        wish = f"[{levels[asked['preferredTopologyLevel']]}]" if "preferredTopologyLevel" in asked else ""
-        return (levels[asked["requiredTopologyLevel"]] if "requiredTopologyLevel" in asked else "") + wish
+        return written_level(asked.get("requiredTopologyLevel"), asked.get("preferredTopologyLevel"))
 
-    parents = [one for one in spec["subGroups"] if "minSubGroup" in one]
     leaves = [one for one in spec["subGroups"] if "minMember" in one]
     units = []
-    for one in parents:
-        members = [short(leaf["name"]) for leaf in leaves if leaf.get("parent") == one["name"]]
-        assert one["minSubGroup"] == len(members)
-        units.append(f"{short(one['name'])}:{level(one)}({','.join(members)})")
-    shown = [":".join(filter(None, (short(one["name"]), str(one["minMember"]), level(one)))) for one in leaves]
-    return f"{level(spec)}; {' '.join(units)}; {' '.join(shown)}".replace(";  ;", "; ;")
+    for one in spec["subGroups"]:
+        if "minSubGroup" in one:
+            members = [leaf["name"] for leaf in leaves if leaf.get("parent") == one["name"]]
+            assert one["minSubGroup"] == len(members)
+            units.append((one["name"], level(one), members))
+    shown = [(one["name"], one["minMember"], level(one)) for one in leaves]
+    return written_gang(podgroup["metadata"]["name"], name, level(spec), units, shown)
 
 
 @pytest.mark.parametrize("case", CASES)
